@@ -3,7 +3,7 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearest, quoteText, type ReadResult, right } from './config/reading.ts'
+import { nearestName, quoteText, type ReadResult, readResult } from './config/reading.ts'
 import { packageVersion } from './package.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
@@ -116,7 +116,7 @@ export function readArguments<P extends Program>(
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined
     if (option === undefined) {
       const near = token.rawName.startsWith('--')
-        ? nearest(token.name, Object.keys(options))
+        ? nearestName(token.name, Object.keys(options))
         : undefined
       throw unknown(table.name, `option ${quoteText(token.rawName)}`, near && `--${near}`)
     }
@@ -171,7 +171,7 @@ function tokensOf(argv: readonly string[], options: Program['options']) {
 }
 
 function readValue(
-  { value: wanted, read = right }: Option,
+  { value: wanted, read = readResult }: Option,
   { rawName, value, inlineValue }: Pick<OptionToken, 'rawName' | 'value' | 'inlineValue'>,
   directory: string,
 ): unknown {
@@ -194,7 +194,7 @@ function readValue(
 
 /** The value of an option as a path. A relative one is taken from the caller's directory. */
 export function pathOption(text: string, directory: string): ReadResult<string> {
-  return right(resolve(directory, text))
+  return readResult(resolve(directory, text))
 }
 
 /** The command that the words name, or the first of the table, with its operands. */
@@ -210,7 +210,7 @@ function commandOf(
   const operands = (named ? others : words).filter(word => ignores?.test(word) !== true)
   const expected = form?.split(' ') ?? []
   if (!named && words.length > expected.length) {
-    const near = nearest(typed, [...names, ...Object.keys(ownOptions)])
+    const near = nearestName(typed, [...names, ...Object.keys(ownOptions)])
     const option = near !== undefined && Object.hasOwn(ownOptions, near)
     throw unknown(name, `command ${quoteText(typed)}`, option ? `--${near}` : near)
   }

@@ -4,7 +4,7 @@
  * # Facts
  * - SIGTERM and SIGINT drain: the service's steps of stopping run in order, each with a deadline. A second signal ends the daemon at once.
  *   The first step may still serve all clients until the requests under way have ended.
- * - SIGHUP and a command reload. A reload that has problems changes nothing and logs them all. All requests for a reload during one lead to
+ * - SIGHUP reloads, and so does a command. A reload that has problems changes nothing and logs them all. All requests for a reload during one lead to
  *   one more after it.
  * - An uncaught exception or an unhandled rejection ends the daemon with code 1: its state is unknown, and the supervisor starts a clean
  *   one within a second. The daemon still stops in order, within seconds, so that statistics are saved.

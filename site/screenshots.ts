@@ -11,7 +11,7 @@ import { freePort, isFree } from '../test/fixtures/process/ports.ts'
 import { launchBrowser } from '../test/fixtures/sso/browser.ts'
 import { Child } from '../test/fixtures/sso/child.ts'
 import { pictureFile, type Scheme, type SubjectName, schemes, widths } from './pictures.ts'
-import { balancer, explained, playArchives, sendRequests } from './traffic.ts'
+import { balancer, explainedUrl, playArchives, sendRequests } from './traffic.ts'
 
 const height = 800
 
@@ -144,7 +144,7 @@ async function ofCachesvc(photographer: Photographer): Promise<void> {
       await photographer.take(async (page, shoot) => {
         await page.goto(pages)
         await shoot('cachesvc-overview')
-        await page.goto(`${pages}explain?url=${encodeURIComponent(explained)}`)
+        await page.goto(`${pages}explain?url=${encodeURIComponent(explainedUrl)}`)
         await shoot('cachesvc-explain')
         await page.goto(`${pages}setup`)
         await shoot('cachesvc-setup')

@@ -10,7 +10,7 @@ const security = 'http://security.example.org/debian-security'
 const vendor = 'http://packages.example.com/agent'
 
 /** What a picture of `explain` asks about. */
-export const explained = `${debian}/pool/main/c/curl/curl_8.14.1-2_amd64.deb`
+export const explainedUrl = `${debian}/pool/main/c/curl/curl_8.14.1-2_amd64.deb`
 
 const names: Readonly<Record<string, readonly string[]>> = {
   [debian]: [

@@ -3,7 +3,7 @@
  */
 import { type CommandLine, pathOption, program, WrongUsage } from '../../lib/command-line.ts'
 import { readListenAddress } from '../../lib/config/address-kinds.ts'
-import { mismatch, type ReadResult, right, wrong } from '../../lib/config/reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from '../../lib/config/reading.ts'
 import type { ListenAddress } from '../../lib/http/server/listen.ts'
 import { type ProfileName, profiles } from './profile.ts'
 
@@ -90,17 +90,17 @@ function readLoopback(text: string): ReadResult<ListenAddress> {
   const read = readListenAddress(text)
   const { address } = read.ok ? read.value : {}
   if (!read.ok || address === '::1' || address?.startsWith('127.')) return read
-  return wrong(
+  return readFailure(
     'only loopback addresses, such as 127.0.0.1:8989; a client of this service can be any person',
   )
 }
 
 function readProfile(text: string): ReadResult<ProfileName> {
   const isName = (name: string): name is ProfileName => Object.hasOwn(profiles, name)
-  return isName(text) ? right(text) : mismatch(text, `one of ${profileNames.join(', ')}`)
+  return isName(text) ? readResult(text) : mismatch(text, `one of ${profileNames.join(', ')}`)
 }
 
 function readDemoPort(text: string): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 65_536
-  return port <= 65_535 ? right(port) : mismatch(text, 'a port such as 8443')
+  return port <= 65_535 ? readResult(port) : mismatch(text, 'a port such as 8443')
 }

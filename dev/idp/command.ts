@@ -15,7 +15,7 @@ import { createLog } from '../../lib/log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../lib/program.ts'
 import { selfSignedCertificate } from '../../lib/x509/self-signed.ts'
 import { checkDevIdp, type DevIdpOptions, devIdp } from './arguments.ts'
-import { cast, type Person, readPeople } from './people.ts'
+import { type Person, people, readPeople } from './people.ts'
 import { profiles } from './profile.ts'
 import { type DevIdpRules, DevProvider } from './provider.ts'
 import { createDevIdpServer, pageMaker } from './server.ts'
@@ -67,7 +67,7 @@ function keyTypeOf(certificate: string): string | undefined {
 
 /** The people of a file, or the built-in ones. Undefined when the file has problems, which have then been printed. */
 export async function peopleOf(file: string | undefined): Promise<readonly Person[] | undefined> {
-  if (file === undefined) return cast
+  if (file === undefined) return people
   const loaded = await readPeople(file)
   if (loaded.ok) return loaded.value
   for (const problem of loaded.problems) await print(`authproxy: ${problem}\n`, process.stderr)

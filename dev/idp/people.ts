@@ -1,8 +1,8 @@
 /**
  * The people a development IdP knows, from a YAML file or one of its own for each kind of identity.
  */
-import { type Loaded, loadConfigFile } from '../../lib/config/config-file.ts'
-import { type Check, mismatch, right } from '../../lib/config/reading.ts'
+import { type LoadResult, loadConfigFile } from '../../lib/config/config-file.ts'
+import { type Check, mismatch, readResult } from '../../lib/config/reading.ts'
 import { text } from '../../lib/config/setting-kinds.ts'
 import {
   checkSettings,
@@ -10,8 +10,8 @@ import {
   kind,
   listOf,
   listOfGroups,
-  optional,
-  required,
+  optionalSetting,
+  requiredSetting,
 } from '../../lib/config/settings.ts'
 import type { DevUser } from './profile.ts'
 
@@ -22,7 +22,7 @@ export interface Person extends DevUser {
 }
 
 /** One for each kind of identity a gateway meets. */
-export const cast: readonly Person[] = [
+export const people: readonly Person[] = [
   {
     name: 'ada',
     password: 'ada',
@@ -55,25 +55,25 @@ export const cast: readonly Person[] = [
 ]
 
 const phrase = kind({ name: 'text', json: { type: 'string', minLength: 1 } }, found =>
-  typeof found === 'string' && found !== '' ? right(found) : mismatch(found, 'text'),
+  typeof found === 'string' && found !== '' ? readResult(found) : mismatch(found, 'text'),
 )
 
 const settings = group('People of a development identity provider.', {
   users: listOfGroups('list of people', {
-    name: required(phrase, 'write "- name: ada"').says('For the login.'),
-    password: optional(phrase).says('The name unless given.'),
-    about: optional(phrase).says('A phrase for the login page.'),
-    email: optional(phrase).says('The e-mail address.'),
-    displayName: optional(phrase).says('The name to show.'),
-    givenName: optional(phrase).says('The first name.'),
-    surname: optional(phrase).says('The family name.'),
-    sAMAccountName: optional(phrase).says('The account name in a directory.'),
-    groups: optional(listOf(text, 'texts')).says('Names of groups.'),
+    name: requiredSetting(phrase, 'write "- name: ada"').says('For the login.'),
+    password: optionalSetting(phrase).says('The name unless given.'),
+    about: optionalSetting(phrase).says('A phrase for the login page.'),
+    email: optionalSetting(phrase).says('The e-mail address.'),
+    displayName: optionalSetting(phrase).says('The name to show.'),
+    givenName: optionalSetting(phrase).says('The first name.'),
+    surname: optionalSetting(phrase).says('The family name.'),
+    sAMAccountName: optionalSetting(phrase).says('The account name in a directory.'),
+    groups: optionalSetting(listOf(text, 'texts')).says('Names of groups.'),
   }).says('One for each user who can log in.'),
 })
 
 /** Reads a file of people: a list under `users`. */
-export function readPeople(path: string): Promise<Loaded<readonly Person[]>> {
+export function readPeople(path: string): Promise<LoadResult<readonly Person[]>> {
   return loadConfigFile(path, check)
 }
 

@@ -18,7 +18,7 @@ import {
 } from './messages.ts'
 import type { Person } from './people.ts'
 import { type DevNameId, nameIdOf, type ProfileName, profiles } from './profile.ts'
-import { type AssertionValues, responseXml, ways, writeResponse } from './response.ts'
+import { type AssertionValues, responseWays, responseXml, writeResponse } from './response.ts'
 import { type IdpRequest, type Page, type Reply, sessionCookie } from './server.ts'
 
 /** The rules by which a development IdP answers. */
@@ -230,7 +230,7 @@ export class DevProvider {
     const login = this.#id()
     remember(this.#pending, login, pending)
     const { people, profile } = this.#options
-    const answers = [...ways].map(([name, { label }]) => ({ name, label }))
+    const answers = [...responseWays].map(([name, { label }]) => ({ name, label }))
     const view = { login, people, ways: answers, problem, wrong: problem !== '', profile }
     return this.#options.page(
       'login',
@@ -274,7 +274,7 @@ export class DevProvider {
       encryption: profile.encryption,
       ...(certificate !== undefined && { encryptTo: certificate }),
     }
-    const xml = writeResponse(ways.get(way)?.change(right, strangerKey) ?? right)
+    const xml = writeResponse(responseWays.get(way)?.change(right, strangerKey) ?? right)
     const cookie = `${sessionCookie}=${session.id}; Path=/; HttpOnly; SameSite=Lax`
     return this.#answerForm(to.acs, xml, relayState, { fields: { 'Set-Cookie': cookie } })
   }

@@ -136,7 +136,7 @@ export function responseXml(values: ResponseValues, assertion: string): string {
   )
 }
 
-export interface Writing {
+export interface ResponseOptions {
   readonly response: ResponseValues
   readonly assertion: AssertionValues
   readonly signs: DevProfile['signs'] | 'nothing'
@@ -150,7 +150,7 @@ export interface Writing {
 }
 
 /** A whole Response, signed and encrypted as `writing` says. */
-export function writeResponse(writing: Writing): string {
+export function writeResponse(writing: ResponseOptions): string {
   const { response, key, signs } = writing
   const options = { key, ...writing.algorithms }
   const { encryptTo, encryptParts = false } = writing
@@ -174,11 +174,11 @@ export function writeResponse(writing: Writing): string {
 /** A way to answer: its text on the login page, and how it changes the right response. */
 interface Way {
   readonly label: string
-  readonly change: (right: Writing, strangerKey: SigningKey) => Writing
+  readonly change: (right: ResponseOptions, strangerKey: SigningKey) => ResponseOptions
 }
 
 /** In the order of the login page. */
-export const ways: ReadonlyMap<string, Way> = new Map(
+export const responseWays: ReadonlyMap<string, Way> = new Map(
   Object.entries({
     right: { label: 'as it should be', change: right => right },
     unsigned: { label: 'without a signature', change: right => ({ ...right, signs: 'nothing' }) },
@@ -203,11 +203,14 @@ export const ways: ReadonlyMap<string, Way> = new Map(
   } satisfies Record<string, Way>),
 )
 
-function withAssertion(right: Writing, more: Partial<Writing['assertion']>): Writing {
+function withAssertion(
+  right: ResponseOptions,
+  more: Partial<ResponseOptions['assertion']>,
+): ResponseOptions {
   return { ...right, assertion: { ...right.assertion, ...more } }
 }
 
-function shifted(right: Writing, by: Milliseconds): Writing {
+function shifted(right: ResponseOptions, by: Milliseconds): ResponseOptions {
   const { issued, notBefore, notOnOrAfter, authenticated } = right.assertion
   return withAssertion(
     { ...right, response: { ...right.response, issued: issued + by } },

@@ -19,11 +19,11 @@ import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { Admitted, Backend } from './backend/backend.ts'
+import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import type { AnswerProbe } from './doctor/probe.ts'
 import {
-  type Denied,
+  type DeniedRequest,
   formNotKept,
   loginFacts,
   programNeedsLogin,
@@ -81,7 +81,7 @@ interface Asked<A> {
 }
 
 /** Sends an admitted request to the backend. */
-type Forward<A> = (backend: Backend, admitted: Admitted) => Promise<A>
+type Forward<A> = (backend: Backend, admitted: AdmittedRequest) => Promise<A>
 
 /** The answer; it is not a promise when nothing has to be waited for. Most requests wait only for the backend. */
 type Answer<A> = A | Response | Promise<A | Response>
@@ -218,7 +218,12 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
   }
 }
 
-function deniedOf({ request, place, rules, parts }: Omit<Asked<unknown>, 'forward'>): Denied {
+function deniedOf({
+  request,
+  place,
+  rules,
+  parts,
+}: Omit<Asked<unknown>, 'forward'>): DeniedRequest {
   const { saml, failurePage } = parts
   return { request, place, config: rules.config, saml, failurePage }
 }
@@ -271,7 +276,7 @@ function authenticated<A extends Response | TakenOver>(
 /** The one way to the backend, with a session and without. */
 function pass<A extends Response | TakenOver>(
   { request, rules, parts, forward }: Asked<A>,
-  admitted: Admitted,
+  admitted: AdmittedRequest,
   facts: OutcomeFacts,
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(

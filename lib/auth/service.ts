@@ -32,7 +32,7 @@ import { probeAnswerer } from './doctor/probe.ts'
 import { ProbedChecks } from './forward-auth/probed-checks.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
-import type { Making } from './keys/dynamic-config.ts'
+import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { formReader } from './login/form-reader.ts'
@@ -69,7 +69,7 @@ export interface ServiceOptions {
   readonly clock?: Clock
   readonly random?: (size: number) => Buffer
   /** Makes the key pair for SAML where there is no dynamic file yet. */
-  readonly makePair?: Making['makePair']
+  readonly makePair?: KeyMakingOptions['makePair']
 }
 
 type OpenSharedState = typeof openSharedState

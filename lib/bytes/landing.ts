@@ -22,7 +22,7 @@ const leastRoom = 16 * 1024
 let shared: Buffer | undefined
 
 /** Memory that all connections read into. Its bytes are lost when the reader returns. */
-export function scratch(): Buffer {
+export function scratchBuffer(): Buffer {
   shared ??= Buffer.allocUnsafeSlow(scratchBytes)
   return shared
 }
@@ -58,7 +58,7 @@ export class Landing {
   /** The bytes of a read into the last given room. */
   landed(count: number): Buffer {
     const from = this.#at
-    const memory = this.#memory ?? scratch()
+    const memory = this.#memory ?? scratchBuffer()
     this.#pace = Math.max(count, this.#pace >> 1)
     if (memory !== shared) this.#at += count
     return memory.subarray(from, from + count)
@@ -103,7 +103,7 @@ export class Landing {
   #renew(most: number | undefined): Buffer {
     if (most !== undefined && most < leastBlockContent) return Buffer.allocUnsafe(most)
     const { scarce } = this.#pool
-    if (most === undefined && (this.#pace < busyRead || scarce)) return scratch()
+    if (most === undefined && (this.#pace < busyRead || scarce)) return scratchBuffer()
     const little = scarce || (most !== undefined && most <= smallBlock)
     this.#block = this.#pool.take(little ? smallBlock : socketBlock)
     return this.#block?.memory ?? Buffer.allocUnsafeSlow(Math.min(smallBlock, most ?? smallBlock))

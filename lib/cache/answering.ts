@@ -19,7 +19,7 @@ import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
-import { askOrigins, Mirrors, patience } from './fetch/origin-question.ts'
+import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -70,7 +70,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     log: fetchLog,
     onFailover,
     places: uri => placesOf(uri, rules().config.archives),
-    impatient: () => ({ content: Math.min(patience, rules().config.timeouts.content) }),
+    impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
   const ask = askOrigins({
     origin,
@@ -98,7 +98,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const goneAfter = () => rules().config.suites.goneAfter
   const sharing =
     parts.shared &&
-    (await import('./shared/sharing.ts')).sharing({
+    (await import('./shared/sharing.ts')).sharingOf({
       ...parts,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),

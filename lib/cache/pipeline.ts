@@ -25,10 +25,10 @@ import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import type { BuildAnswers } from './builds/answers.ts'
 import {
-  type Admitted,
+  type AdmittedTarget,
   admitClient,
   admitToArchive,
-  type Denied,
+  type Refusal,
   type Rules,
 } from './policy/policy.ts'
 import {
@@ -123,8 +123,8 @@ function settled(
 function sharedCredentials(
   request: Request,
   { underOurAddress, asked }: FileDestination,
-  by: { readonly admission: Admitted; readonly credentialHosts: CredentialHosts },
-): Denied | undefined {
+  by: { readonly admission: AdmittedTarget; readonly credentialHosts: CredentialHosts },
+): Refusal | undefined {
   const credentials = request.fields.get('Authorization') ?? asked.userinfo
   if (credentials === undefined || !underOurAddress || by.admission.trusted) return undefined
   const client = request.client.address
@@ -138,7 +138,7 @@ function sharedCredentials(
 
 /** The admission of a request, the rules it was made with, and the parts that answer. */
 interface Admittance {
-  readonly admission: Admitted
+  readonly admission: AdmittedTarget
   readonly rules: Rules
   readonly parts: PipelineParts
 }

@@ -48,7 +48,7 @@ import type { Statistics } from './stats/statistics.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { Unreferenced } from './suites/unreferenced.ts'
+import { UnreferencedPackages } from './suites/unreferenced.ts'
 import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
@@ -158,7 +158,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     log: log.child({ part: 'builds' }),
     settings: () => buildSettings(settings.config),
   })
-  const unreferenced = await Unreferenced.start({
+  const unreferenced = await UnreferencedPackages.start({
     cacheDirectory: config.cacheDirectory,
     store,
     suites,
@@ -293,7 +293,7 @@ interface RunningParts
     Pick<AnswerParts, 'closeSharing'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
-  readonly unreferenced: Unreferenced
+  readonly unreferenced: UnreferencedPackages
   readonly listening: OpenListeners
   readonly settings: RulesInForce
   readonly https: Https

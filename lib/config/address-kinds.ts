@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url'
 import { parseAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'
 import { isIP, parseNetwork } from '../ip.ts'
-import { mismatch, type ReadResult, right, wrong } from './reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** `ADDRESS:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`; port 0 lets the system choose one. */
@@ -25,8 +25,9 @@ export function readListenAddress(found: unknown): ReadResult<ListenAddress> {
   const number = readPort(port, 0)
   if (!number.ok) return mismatch(found, what, number.problem)
   const address = withoutBrackets(host)
-  if (address === '' || address === '*') return right({ address: undefined, port: number.value })
-  if (isIP(address) !== 0) return right({ address, port: number.value })
+  if (address === '' || address === '*')
+    return readResult({ address: undefined, port: number.value })
+  if (isIP(address) !== 0) return readResult({ address, port: number.value })
   const mend = address === 'localhost' ? `write 127.0.0.1:${port}` : 'a name is not an address'
   return mismatch(found, what, mend)
 }
@@ -40,8 +41,8 @@ export const network: Kind<string> = kind({ name: 'network', json: { type: 'stri
   }
   const read = parseNetwork(found.trim().replace(/^\[(.*)\]/, '$1'))
   return typeof read === 'string'
-    ? wrong(`expected ${what}; ${read}`)
-    : right(`${read.address}/${read.prefix}`)
+    ? readFailure(`expected ${what}; ${read}`)
+    : readResult(`${read.address}/${read.prefix}`)
 })
 
 /** Splits host and port. An IPv6 address without brackets has no port. */
@@ -58,8 +59,8 @@ export function splitPort(text: string): {
 export function readPort(text: string, least: 0 | 1): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : -1
   return port >= least && port <= 65_535
-    ? right(port)
-    : wrong(`a port is a number from ${least} to 65535`)
+    ? readResult(port)
+    : readFailure(`a port is a number from ${least} to 65535`)
 }
 
 /** The text without the brackets around it. */

@@ -25,16 +25,16 @@ import {
 import { explainError, unreadableReason } from '../errors.ts'
 import { readBounded } from '../files/bounded-file.ts'
 import { isRecord, type JsonObject } from '../json.ts'
-import { type Check, type Checked, type Path, type Remark, remarkText } from './reading.ts'
+import { type Check, type CheckResult, type Path, type Remark, remarkText } from './reading.ts'
 
 /** Problems and warnings are finished lines: `path:line:column: key.path: what is wrong and how to mend it`. */
-export type Loaded<T> = Checked<T, string>
+export type LoadResult<T> = CheckResult<T, string>
 
 const LARGEST_FILE = 1024 * 1024
 const MOST_ALIAS_NODES = 100
 
 /** Reads and checks the file at `path`. A file that cannot be read is a problem like any other, never an exception. */
-export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<Loaded<T>> {
+export async function loadConfigFile<T>(path: string, check: Check<T>): Promise<LoadResult<T>> {
   let bytes: Buffer
   try {
     bytes = (await readBounded(path, LARGEST_FILE)).bytes
@@ -61,7 +61,7 @@ export async function looseSettings(path: string): Promise<JsonObject> {
 }
 
 /** Checks the text of a configuration file; `name` is what messages call it. */
-export function decodeConfig<T>(text: string, name: string, check: Check<T>): Loaded<T> {
+export function decodeConfig<T>(text: string, name: string, check: Check<T>): LoadResult<T> {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, {
     lineCounter,
@@ -235,6 +235,6 @@ const yamlSentences: Readonly<Record<string, string>> = {
   MULTILINE_IMPLICIT_KEY: notAKey,
 }
 
-function failed(...problems: readonly string[]): Loaded<never> {
+function failed(...problems: readonly string[]): LoadResult<never> {
   return { ok: false, problems, warnings: [] }
 }

@@ -5,7 +5,7 @@
 import type { Parent } from '../http/client/dialling/parents.ts'
 import { type Authority, formatAuthority, type Scheme } from '../http/message/target.ts'
 import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
-import { type ReadResult, right, wrong } from './reading.ts'
+import { type ReadResult, readFailure, readResult } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
 /** The URL of an HTTP proxy. */
@@ -19,33 +19,33 @@ export const openProxyUrl: Kind<Authority> = kind(
     if (!read.ok) return read
     const { host, port, credentials } = read.value
     return credentials === undefined
-      ? right({ host, port })
-      : wrong('found credentials, which all clients would see; write the URL without them')
+      ? readResult({ host, port })
+      : readFailure('found credentials, which all clients would see; write the URL without them')
   },
 )
 
 /** Reads `http://user:password@proxy.example.org:3128`. */
 export function readProxyUrl(found: unknown): ReadResult<Parent> {
   const what = 'the URL of an HTTP proxy such as http://proxy.example.org:3128'
-  if (typeof found !== 'string') return wrong(`found no text, expected ${what}`)
+  if (typeof found !== 'string') return readFailure(`found no text, expected ${what}`)
   const [, scheme, authority, path] =
     /^(?:([a-z][a-z0-9+.-]*):\/\/)?([^/?#]*)(.*)$/is.exec(found) ?? []
-  if (scheme === undefined) return wrong(`found no scheme, expected ${what}`)
+  if (scheme === undefined) return readFailure(`found no scheme, expected ${what}`)
   if (scheme.toLowerCase() !== 'http') {
-    return wrong(`found the scheme ${scheme}, expected ${what}; others are not supported`)
+    return readFailure(`found the scheme ${scheme}, expected ${what}; others are not supported`)
   }
   if (path !== undefined && path !== '' && path !== '/')
-    return wrong(`found a path, expected ${what}`)
+    return readFailure(`found a path, expected ${what}`)
   const at = authority?.lastIndexOf('@') ?? -1
   const parts = splitPort(authority?.slice(at + 1) ?? '')
   const host = canonicalHost(parts.host)
-  if (host === undefined) return wrong(`found no usable host, expected ${what}`)
-  const port = parts.port === undefined ? right(80) : readPort(parts.port, 1)
-  if (!port.ok) return wrong(`${port.problem}, expected ${what}`)
-  if (at < 0) return right({ host, port: port.value, credentials: undefined })
+  if (host === undefined) return readFailure(`found no usable host, expected ${what}`)
+  const port = parts.port === undefined ? readResult(80) : readPort(parts.port, 1)
+  if (!port.ok) return readFailure(`${port.problem}, expected ${what}`)
+  if (at < 0) return readResult({ host, port: port.value, credentials: undefined })
   const credentials = decodeCredentials(authority?.slice(0, at) ?? '')
   if (!credentials.ok) return credentials
-  return right({ host, port: port.value, credentials: credentials.value })
+  return readResult({ host, port: port.value, credentials: credentials.value })
 }
 
 function decodeCredentials(userinfo: string): ReadResult<string> {
@@ -55,13 +55,16 @@ function decodeCredentials(userinfo: string): ReadResult<string> {
   try {
     const decoded = [decodeURIComponent(user), decodeURIComponent(password)]
     // RFC 7617 section 2 allows no colon in the user name, and no control characters in either part.
-    if (decoded[0]?.includes(':')) return wrong('the user name of the parent proxy has a colon')
+    if (decoded[0]?.includes(':'))
+      return readFailure('the user name of the parent proxy has a colon')
     if (/\p{Cc}/u.test(decoded.join(''))) {
-      return wrong('the credentials of the parent proxy have a control character')
+      return readFailure('the credentials of the parent proxy have a control character')
     }
-    return right(decoded.join(':'))
+    return readResult(decoded.join(':'))
   } catch {
-    return wrong('the credentials of the parent proxy have a % that begins no escape; write %25')
+    return readFailure(
+      'the credentials of the parent proxy have a % that begins no escape; write %25',
+    )
   }
 }
 

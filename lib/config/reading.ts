@@ -8,17 +8,19 @@ export type ReadResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
 
-export function right<T>(value: T): ReadResult<T> {
+export function readResult<T>(value: T): ReadResult<T> {
   return { ok: true, value }
 }
 
-export function wrong(problem: string): ReadResult<never> {
+export function readFailure(problem: string): ReadResult<never> {
   return { ok: false, problem }
 }
 
 /** The sentence of all kinds of settings: `found X, expected Y; how to correct it`. */
 export function mismatch(found: unknown, what: string, mend?: string): ReadResult<never> {
-  return wrong(`found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`)
+  return readFailure(
+    `found ${describe(found)}, expected ${what}${mend === undefined ? '' : `; ${mend}`}`,
+  )
 }
 
 /** Describes the value found, for a message: `"8 parsecs"`, `a list`, `nothing`. */
@@ -62,7 +64,7 @@ export function valueRemarks(...place: Path) {
 }
 
 /** The result of checking a whole file: the values, or their problems. */
-export type Checked<T, Problem = Remark> = (
+export type CheckResult<T, Problem = Remark> = (
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 ) & { readonly warnings: readonly Problem[] }
@@ -75,7 +77,7 @@ export interface InFile {
   readonly empty: readonly Path[]
 }
 
-export type Check<T> = (found: unknown, file?: InFile) => Checked<T>
+export type Check<T> = (found: unknown, file?: InFile) => CheckResult<T>
 
 /** A remark as a sentence that begins with `place`, which names where it belongs. */
 export function remarkText({ at, text, path }: Remark, place = keyPath(path)): string {
@@ -91,7 +93,7 @@ export function keyPath(path: Path): string {
 }
 
 /** The known word that is most like the one typed; undefined when none is alike enough to be meant. */
-export function nearest(typed: string, known: readonly string[]): string | undefined {
+export function nearestName(typed: string, known: readonly string[]): string | undefined {
   const most = Math.max(1, Math.floor(Math.min(typed.length, 40) / 3))
   const meant = typed.slice(0, 64).toLowerCase()
   const [best] = known

@@ -5,7 +5,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { unreadableReason } from '../errors.ts'
-import { mismatch, type ReadResult, right, wrong } from './reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from './reading.ts'
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
 
@@ -19,8 +19,10 @@ export const secretPlace: Kind<string> = kind(
     if (typeof found !== 'string') return mismatch(found, 'an absolute path or credential:NAME')
     if (!found.startsWith('credential:')) return readPath(found)
     return credentialName(found) === undefined
-      ? wrong('found no name of a credential, expected credential:NAME as LoadCredential= has it')
-      : right(found)
+      ? readFailure(
+          'found no name of a credential, expected credential:NAME as LoadCredential= has it',
+        )
+      : readResult(found)
   },
 )
 
@@ -57,12 +59,12 @@ export function readSecretFile(
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const stats = fstatSync(file)
-    if (!stats.isFile()) return wrong('is not a regular file')
+    if (!stats.isFile()) return readFailure('is not a regular file')
     const block = Buffer.alloc(LARGEST + 1)
     const length = readSync(file, block, 0, block.length, 0)
-    if (length > LARGEST) return wrong(`is larger than ${LARGEST} bytes`)
+    if (length > LARGEST) return readFailure(`is larger than ${LARGEST} bytes`)
     const text = block.toString('utf8', 0, length).replace(/\r?\n$/, '')
-    return right({ text, isReadableByOthers: (stats.mode & 0o004) !== 0 })
+    return readResult({ text, isReadableByOthers: (stats.mode & 0o004) !== 0 })
   } finally {
     closeSync(file)
   }

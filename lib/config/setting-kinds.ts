@@ -2,7 +2,7 @@
  * The kinds of settings of both services: switches, words, numbers, durations, sizes, paths.
  */
 import { isAbsolute, normalize, resolve } from 'node:path'
-import { mismatch, nearest, type ReadResult, right, wrong } from './reading.ts'
+import { mismatch, nearestName, type ReadResult, readFailure, readResult } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts'
 
@@ -10,17 +10,17 @@ import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts
 export const boolean: Kind<boolean> = kind(
   { name: 'boolean', json: { type: 'boolean' } },
   found => {
-    if (typeof found === 'boolean') return right(found)
+    if (typeof found === 'boolean') return readResult(found)
     const word = typeof found === 'string' ? found.toLowerCase() : ''
-    if (['yes', 'on'].includes(word)) return right(true)
-    if (['no', 'off'].includes(word)) return right(false)
+    if (['yes', 'on'].includes(word)) return readResult(true)
+    if (['no', 'off'].includes(word)) return readResult(false)
     return mismatch(found, 'true or false')
   },
 )
 
 /** Any text that messages may quote; `secretText` is for the rest. */
 export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found => {
-  if (typeof found === 'string') return right(found)
+  if (typeof found === 'string') return readResult(found)
   const isPlain = typeof found === 'number' || typeof found === 'boolean'
   return mismatch(found, 'text', isPlain ? `put it between quotes: "${found}"` : undefined)
 })
@@ -28,16 +28,16 @@ export const text: Kind<string> = kind({ name: 'text', json: { type: 'string' } 
 /** Text that no message may quote. */
 export const secretText: Kind<string> = kind({ name: 'text', json: { type: 'string' } }, found =>
   typeof found === 'string'
-    ? right(found)
-    : wrong('found something else, expected text; put it between quotes'),
+    ? readResult(found)
+    : readFailure('found something else, expected text; put it between quotes'),
 )
 
 /** One of a few words. */
 export function oneOf<const W extends string>(...words: readonly W[]): Kind<W> {
   return kind({ name: 'word', range: words.join(', '), json: { enum: words } }, found => {
     const word = words.find(w => w === found)
-    if (word !== undefined) return right(word)
-    const near = typeof found === 'string' ? nearest(found, words) : undefined
+    if (word !== undefined) return readResult(word)
+    const near = typeof found === 'string' ? nearestName(found, words) : undefined
     const mend = near === undefined ? undefined : `did you mean ${near}?`
     return mismatch(found, `one of ${words.join(', ')}`, mend)
   })
@@ -49,7 +49,7 @@ export function integer(least: number, most: number, what = 'a whole number'): K
   const json = { type: 'integer', minimum: least, maximum: most }
   return kind({ name: 'integer', range, json }, found => {
     if (typeof found === 'number' && Number.isInteger(found) && found >= least && found <= most) {
-      return right(found)
+      return readResult(found)
     }
     const quoted = typeof found === 'string' && /^\d+$/.test(found)
     return mismatch(found, `${what} from ${range}`, quoted ? 'remove the quotes' : undefined)
@@ -75,8 +75,8 @@ export const absolutePath: Kind<string> = kind({ name: 'path', json: { type: 'st
 /** Reads an absolute path; a relative one is answered with what it would be here. */
 export function readPath(found: unknown): ReadResult<string> {
   if (typeof found !== 'string' || found === '') return mismatch(found, 'an absolute path')
-  if (found.includes('\0')) return wrong('a path has no NUL byte')
-  if (isAbsolute(found)) return right(normalize(found))
+  if (found.includes('\0')) return readFailure('a path has no NUL byte')
+  if (isAbsolute(found)) return readResult(normalize(found))
   const mend = found.startsWith('~')
     ? 'there is no shell here to replace the ~'
     : `write it in full, such as ${resolve(found)}`

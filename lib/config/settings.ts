@@ -12,7 +12,7 @@ import {
   type Check,
   describe,
   keyPath,
-  nearest,
+  nearestName,
   type Path,
   type ReadResult,
   type Remark,
@@ -123,7 +123,7 @@ export function wordOr<const W extends string, T>(
       const word = words.find(each => each === found)
       if (word !== undefined) return { value: word }
       if (Array.isArray(found)) return of.read(found, path, file)
-      const near = typeof found === 'string' ? nearest(found, words) : undefined
+      const near = typeof found === 'string' ? nearestName(found, words) : undefined
       const mend = near === undefined ? '' : `; did you mean ${near}?`
       return wrongAt(path, file, `found ${describe(found)}, expected ${what}${mend}`)
     },
@@ -192,7 +192,7 @@ export function setting<T>(of: Kind<T>, standard: unknown, example?: string): Un
 }
 
 /** A setting that may be left out and is then undefined; `defaultText` says what that means. */
-export function optional<T>(
+export function optionalSetting<T>(
   of: Kind<T>,
   defaultText?: string,
   example?: string,
@@ -204,7 +204,7 @@ export function optional<T>(
 }
 
 /** A setting that every file has; `missing` tells what to write where it is not there. */
-export function required<T>(of: Kind<T>, missing: string, example?: string): Unsaid<T> {
+export function requiredSetting<T>(of: Kind<T>, missing: string, example?: string): Unsaid<T> {
   const { read, ...facts } = of
   const own: Reader<T> = (found, path, file) => {
     if (found !== undefined) return read(found, path, file)
@@ -286,7 +286,7 @@ function groupReader<M extends Members>(members: M, where: string): Reader<Group
     for (const key of Object.keys(found)) {
       if (Object.hasOwn(members, key)) continue
       const known = Object.keys(members)
-      if (holdsSecret(path) && nearest(key, known) === undefined) {
+      if (holdsSecret(path) && nearestName(key, known) === undefined) {
         wrongAt(path, file, `has a key that is none of ${known.join(', ')}`)
         continue
       }
@@ -332,7 +332,7 @@ function unknownKey(
   const known = Object.hasOwn(foreign, brought) ? foreign[brought] : undefined
   if (typeof known === 'object') return `no such setting; ${known.says}`
   if (known !== undefined) return `no such setting; did you mean ${known}?`
-  const near = nearest(key, here)
+  const near = nearestName(key, here)
   if (near !== undefined) return `no such setting; did you mean ${near}?`
   const elsewhere = [...manualPages(root)].find(({ path }) => path.at(-1) === key)
   return elsewhere === undefined

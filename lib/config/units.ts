@@ -8,7 +8,7 @@
  * Pure. A wrong text gives a sentence for the error message.
  */
 import { day, hour, type Milliseconds } from '../async/clock.ts'
-import { type ReadResult, wrong } from './reading.ts'
+import { type ReadResult, readFailure } from './reading.ts'
 
 const DURATION_UNITS: ReadonlyMap<string, Milliseconds> = new Map([
   ['w', 7 * day],
@@ -30,15 +30,16 @@ const SIZE_UNITS: ReadonlyMap<string, number> = new Map([
 export function parseDuration(text: string): ReadResult<Milliseconds> {
   const written = text.trim()
   if (isNumber(written)) return whole(Number(written) * 1000, written)
-  if (/^[+-]/.test(written)) return wrong('a duration has no sign')
+  if (/^[+-]/.test(written)) return readFailure('a duration has no sign')
   let total = 0
   let rest = written
   do {
     const part = /^(\d+(?:\.\d+)?)\s*([^\d\s.]*)\s*/.exec(rest)
     const [all = '', count = '', unit = ''] = part ?? []
-    if (part === null) return wrong('a duration is a number and a unit: 500ms, 30s, 5m, 1h, 7d, 2w')
+    if (part === null)
+      return readFailure('a duration is a number and a unit: 500ms, 30s, 5m, 1h, 7d, 2w')
     const length = DURATION_UNITS.get(unit)
-    if (length === undefined) return wrong(badDurationUnit(unit, count))
+    if (length === undefined) return readFailure(badDurationUnit(unit, count))
     total += Number(count) * length
     rest = rest.slice(all.length)
   } while (rest !== '')
@@ -49,17 +50,17 @@ export function parseDuration(text: string): ReadResult<Milliseconds> {
 export function parseSize(text: string): ReadResult<number> {
   const written = text.trim()
   if (isNumber(written)) return whole(Number(written), written)
-  if (/^[+-]/.test(written)) return wrong('a size has no sign')
+  if (/^[+-]/.test(written)) return readFailure('a size has no sign')
   const part = /^(\d+(?:\.\d+)?)\s*([A-Za-z]+)$/.exec(written)
-  if (part === null) return wrong('a size is a number and a unit: 512, 64K, 10M, 2G')
+  if (part === null) return readFailure('a size is a number and a unit: 512, 64K, 10M, 2G')
   const [, count = '', unit = ''] = part
   const letter = unit.charAt(0).toUpperCase()
   const length = SIZE_UNITS.get(letter)
   if (/^[kmgt]b$/i.test(unit)) {
-    return wrong(`${unit} may mean 1000 or 1024: write ${count}${letter} for the binary unit`)
+    return readFailure(`${unit} may mean 1000 or 1024: write ${count}${letter} for the binary unit`)
   }
   if (length === undefined || !/^[kmgt](?:i|ib)?$/i.test(unit)) {
-    return wrong(`"${clip(unit)}" is no unit of size: use K, M, G or T`)
+    return readFailure(`"${clip(unit)}" is no unit of size: use K, M, G or T`)
   }
   return whole(Number(count) * length, written)
 }
@@ -91,7 +92,7 @@ function isNumber(text: string): boolean {
 
 function whole(value: number, written: string): ReadResult<number> {
   const rounded = Math.round(value)
-  if (!Number.isSafeInteger(rounded)) return wrong(`${clip(written)} is too large`)
+  if (!Number.isSafeInteger(rounded)) return readFailure(`${clip(written)} is too large`)
   return { ok: true, value: rounded }
 }
 

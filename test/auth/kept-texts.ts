@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { judge } from '../../lib/auth/access/rules.ts'
+import { judgeAccess } from '../../lib/auth/access/rules.ts'
 import { Clients } from '../../lib/auth/forward-auth/clients.ts'
 import { tokensIn } from '../../lib/auth/session/cookie.ts'
 import { SessionTokens } from '../../lib/auth/session/token.ts'
@@ -78,7 +78,7 @@ t.test('paths that rules were found for', async t => {
   if (access === undefined) throw new Error('no rules')
   const remember = (i: number) => {
     const path = partOf(`/path/of/a/page/${i}`)
-    judge(access, { method: 'GET', path, alsoMethods: [] }, { person: undefined, now: 0 })
+    judgeAccess(access, { method: 'GET', path, alsoMethods: [] }, { person: undefined, now: 0 })
   }
   t.ok((await growth(remember)) < JUNK / 5)
   t.equal(access.rulesByPath.size, HEADS + 1, 'they are remembered')

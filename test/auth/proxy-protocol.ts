@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { systemClock } from '../../lib/async/clock.ts'
 import { closeClients } from '../../lib/auth/doctor/ask.ts'
-import { direct } from '../../lib/auth/doctor/facts.ts'
+import { directProbe } from '../../lib/auth/doctor/facts.ts'
 import { domain, startGateway } from '../fixtures/gateway/gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
@@ -92,7 +92,7 @@ t.test('the doctor reaches the service where its own machine is a trusted proxy'
       ...{ config: { ...gateway.config, listen }, from: '', warnings: [], groups: undefined },
       ...{ clock: systemClock, random: randomBytes },
     }
-    const { outcome, answer } = await direct(of)
+    const { outcome, answer } = await directProbe(of)
     await closeClients(of)
     t.ok(outcome.ok && answer !== undefined, trusted)
   }

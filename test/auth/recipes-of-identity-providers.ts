@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startDevIdp } from '../../dev/idp/command.ts'
-import { cast } from '../../dev/idp/people.ts'
+import { people } from '../../dev/idp/people.ts'
 import { type DevProfile, type ProfileName, profiles } from '../../dev/idp/profile.ts'
 import { configCheck } from '../../lib/auth/config/loading/load-config.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
@@ -54,7 +54,7 @@ async function arrange(t: Test, profile: ProfileName, yaml: string) {
   const idp = await startDevIdp(
     { address: '127.0.0.1', port: 0 },
     {
-      ...{ profile, people: cast, hosts: [sp.domain], wantSigned: false },
+      ...{ profile, people: people, hosts: [sp.domain], wantSigned: false },
       ...{ encryptTo: () => undefined, encryptParts: false },
     },
   )

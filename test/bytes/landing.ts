@@ -1,6 +1,6 @@
 import t from 'tap'
 import { BlockPool, smallBlock, socketBlock } from '../../lib/bytes/block-pool.ts'
-import { Landing, scratch } from '../../lib/bytes/landing.ts'
+import { Landing, scratchBuffer } from '../../lib/bytes/landing.ts'
 import type { Piece } from '../../lib/bytes/piece.ts'
 
 function makeLanding(limit = 8) {
@@ -48,8 +48,8 @@ t.test('a large rest is read into blocks, which the pieces hold', t => {
 t.test('while little comes nothing is held, and what comes is copied', t => {
   const { pool, landing } = makeLanding()
   const piece = reads(landing, Buffer.from('event'))
-  t.equal(landing.room().buffer, scratch().buffer)
-  scratch().fill(0)
+  t.equal(landing.room().buffer, scratchBuffer().buffer)
+  scratchBuffer().fill(0)
   t.equal(piece.bytes.toString(), 'event')
   t.equal(pool.used, 0)
   t.end()
@@ -71,7 +71,7 @@ t.test('what comes at once is copied into a block, and less is read while blocks
   const { pool, landing } = makeLanding(2)
   const content = Buffer.alloc(100_000, 'c')
   const piece = reads(landing, content)
-  scratch().fill(0)
+  scratchBuffer().fill(0)
   t.ok(piece.bytes.equals(content))
   t.ok(piece.keepsBlock)
   t.equal(pool.used, smallBlock, 'the connection itself keeps none')

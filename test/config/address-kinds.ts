@@ -1,6 +1,6 @@
 import t from 'tap'
 import { network, readListenAddress } from '../../lib/config/address-kinds.ts'
-import { checkSettings, group, required } from '../../lib/config/settings.ts'
+import { checkSettings, group, requiredSetting } from '../../lib/config/settings.ts'
 
 const problem = (read: { ok: boolean; problem?: string }) => (read.ok ? undefined : read.problem)
 
@@ -28,7 +28,7 @@ t.test('addresses to listen on', t => {
   t.end()
 })
 
-const networks = checkSettings(group('', { n: required(network, '').says('') }))
+const networks = checkSettings(group('', { n: requiredSetting(network, '').says('') }))
 
 function readNetwork(n: unknown): string {
   const checked = networks({ n })

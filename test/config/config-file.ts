@@ -3,7 +3,7 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { decodeConfig, loadConfigFile } from '../../lib/config/config-file.ts'
-import { type Check, keyPath, nearest } from '../../lib/config/reading.ts'
+import { type Check, keyPath, nearestName } from '../../lib/config/reading.ts'
 
 /** Accepts everything, or remarks on the paths it is given. */
 const accept: Check<unknown> = found => ({ ok: true, value: found, warnings: [] })
@@ -128,12 +128,12 @@ t.test('a file that cannot be read is one sentence', async t => {
 
 t.test('the nearest word is suggested only when it is near', t => {
   const known = ['listen_port', 'domains', 'clients', 'ports']
-  t.equal(nearest('listen_prot', known), 'listen_port')
-  t.equal(nearest('Domain', known), 'domains')
-  t.equal(nearest('cleints', known), 'clients')
-  t.equal(nearest('colour', known), undefined)
-  t.equal(nearest('x'.repeat(100_000), known), undefined)
-  t.equal(nearest('', known), undefined)
+  t.equal(nearestName('listen_prot', known), 'listen_port')
+  t.equal(nearestName('Domain', known), 'domains')
+  t.equal(nearestName('cleints', known), 'clients')
+  t.equal(nearestName('colour', known), undefined)
+  t.equal(nearestName('x'.repeat(100_000), known), undefined)
+  t.equal(nearestName('', known), undefined)
   t.equal(keyPath(['remap', 2, 'from']), 'remap[2].from')
   t.end()
 })

@@ -18,12 +18,12 @@ import {
   listOf,
   listOfGroups,
   manualPages,
-  optional,
+  optionalSetting,
   setting,
 } from '../../lib/config/settings.ts'
 
 const tree = group('', {
-  name: optional(text).says('A name.'),
+  name: optionalSetting(text).says('A name.'),
   count: setting(integer(1, 10), 3).says('A count.'),
   nested: group('Things below.', {
     wait: setting(duration('1s', '1m'), '5s').says('How long.', 'And why.'),
@@ -146,7 +146,7 @@ t.test('what was met is described shortly, secrets not at all', t => {
     'true',
     '5',
   ])
-  const secret = checkSettings(group('', { s: optional(secretText).says('x') }))({
+  const secret = checkSettings(group('', { s: optionalSetting(secretText).says('x') }))({
     s: 12345,
   })
   t.match(secret, { ok: false, problems: [{ text: /^found something else, expected text/ }] })

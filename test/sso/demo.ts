@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { cast } from '../../dev/idp/people.ts'
+import { people } from '../../dev/idp/people.ts'
 import { profiles } from '../../dev/idp/profile.ts'
 import { freePort } from '../fixtures/process/ports.ts'
 import { findings } from '../fixtures/sso/accessibility.ts'
@@ -38,7 +38,7 @@ t.test('the demonstration', { skip, timeout: 600_000 }, async t => {
     t.match(child.output, `${url}/`)
     t.notMatch(child.output, '"level"', 'nothing but what a newcomer has to know')
     t.notMatch(child.output, 'Warning', 'and no warning of Node.js')
-    for (const { name, password } of cast) {
+    for (const { name, password } of people) {
       t.match(child.output, new RegExp(`${name} +password ${password}`))
     }
     await page.goto(`${url}/reports?page=2#there`)

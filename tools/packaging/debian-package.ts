@@ -17,7 +17,7 @@ import {
 import { join } from 'node:path'
 import { jsonText } from '../../lib/json.ts'
 import type { CarriedNode } from './carried-node.ts'
-import { type PackageBuild, packed, put, settle } from './package-tree.ts'
+import { type PackageBuild, packedContent, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
 import { packagesAmong } from './program-files.ts'
 
@@ -90,7 +90,7 @@ function stage(staged: Staged): void {
     mkdirSync(join(tree, directory), { recursive: true })
   }
   for (const page of [`${name}.8`, `${name}.yaml.5`]) {
-    write(`usr/share/man/man${page.at(-1)}/${page}.gz`, packed(read(`man/${page}`)))
+    write(`usr/share/man/man${page.at(-1)}/${page}.gz`, packedContent(read(`man/${page}`)))
   }
   const completions = `packaging/completions/${name}`
   copy(`${completions}.bash`, `usr/share/bash-completion/completions/${name}`)
@@ -101,8 +101,8 @@ function stage(staged: Staged): void {
   const documents = `usr/share/doc/${name}`
   write(`${documents}/copyright`, copyright(staged, packagesAmong(files)))
   for (const file of staged.documents) copy(`docs/${file}`, `${documents}/${file}`)
-  write(`${documents}/changelog.gz`, packed(read('CHANGELOG.md')))
-  write(`${documents}/changelog.Debian.gz`, packed(Buffer.from(changelog(staged))))
+  write(`${documents}/changelog.gz`, packedContent(read('CHANGELOG.md')))
+  write(`${documents}/changelog.Debian.gz`, packedContent(Buffer.from(changelog(staged))))
 
   const content = filesBelow(tree)
   for (const script of ['postinst', 'prerm', 'postrm']) {

@@ -10,7 +10,7 @@ import { cpSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { jsonText } from '../../lib/json.ts'
 import { type LockedPackages, lockedPackages } from './locked-packages.ts'
-import { type PackageBuild, packed, put, settle } from './package-tree.ts'
+import { type PackageBuild, packedContent, put, settle } from './package-tree.ts'
 import type { Product } from './products.ts'
 import { type ProgramFile, packagesAmong } from './program-files.ts'
 
@@ -39,7 +39,7 @@ export function buildNpmPackage(product: Product, build: PackageBuild): string {
   )
   rmSync(tree, { recursive: true })
   const file = join(build.output, `${name}-${build.version}.tgz`)
-  put(file, packed(archive))
+  put(file, packedContent(archive))
   return file
 }
 

@@ -38,6 +38,6 @@ export function put(path: string, content: string | Buffer, mode = 0o644): void 
 }
 
 /** RFC 1952 without a time, so that equal content is equally packed. */
-export function packed(content: Buffer): Buffer {
+export function packedContent(content: Buffer): Buffer {
   return gzipSync(content, { level: 9 })
 }

@@ -76,7 +76,7 @@ export function couldBeFor(rule: PathRule, { folded }: AskedPath): boolean {
 }
 
 /** Whether a rule is for every path that another is for. */
-export function covers(rule: PathRule, other: PathRule): boolean {
+export function coversRule(rule: PathRule, other: PathRule): boolean {
   if (rule.decoded === other.decoded) return true
   if (!rule.isFolder) return false
   return (

@@ -24,7 +24,7 @@ export interface AccessRule {
   readonly path: PathRule
   /** The methods the rule is for; undefined when it is for all. */
   readonly methods: ReadonlySet<string> | undefined
-  readonly allow: Allowed
+  readonly allow: AllowedUsers
   /** The requirements for the login; undefined when any login will do. */
   readonly login: LoginNeeds | undefined
   /** The text for a person whom the rule refuses. */
@@ -32,7 +32,7 @@ export interface AccessRule {
 }
 
 /** The people a rule allows: a word, or a list of descriptions of which one has to fit. */
-export type Allowed = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
+export type AllowedUsers = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
 
 /** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
 export type Description = ReadonlyMap<string, readonly string[]>
@@ -178,7 +178,7 @@ function firstName(folded: string): string {
 }
 
 /** Judges what a request asks for, of a person or, when undefined, of one who is not signed in. */
-export function judge(
+export function judgeAccess(
   access: AccessRules,
   wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
@@ -296,7 +296,7 @@ function isOneOf(value: string, patterns: readonly Pattern[]): boolean {
 }
 
 /** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
-export function fits(value: string, pattern: string): boolean {
+export function matchesPattern(value: string, pattern: string): boolean {
   return isOf(value, patternOf(pattern))
 }
 
@@ -407,7 +407,7 @@ const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]?override)
 const LONGEST_OVERRIDE = 'X-HTTP-Method-Override'.length
 
 /** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */
-export function neededText(allow: Allowed): readonly string[] {
+export function neededText(allow: AllowedUsers): readonly string[] {
   if (typeof allow === 'string') return []
   return allow.map(description =>
     [...description].map(([name, values]) => `${name}: ${values.join(', ')}`).join('; '),

@@ -11,7 +11,7 @@ import { OriginClient } from '../../http/client/client.ts'
 import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import { type Forwarding, forward, forwardUpgrade } from '../../http/proxy/forward.ts'
+import { type ForwardingOptions, forward, forwardUpgrade } from '../../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../../http/proxy/forwarded.ts'
 import { Allowance } from '../../http/server/gather.ts'
 import type { TakenOver } from '../../http/server/options.ts'
@@ -40,7 +40,7 @@ interface BackendOptions {
 }
 
 /** A request that has been let through. */
-export interface Admitted {
+export interface AdmittedRequest {
   readonly request: Request
   /** The request as it came: `request` may be a copy with other fields or content, which the server does not know. */
   readonly original: Request
@@ -148,13 +148,13 @@ export class Backend {
   }
 
   /** Forwards a request. Rejects with an OriginFailure. */
-  handle(admitted: Admitted): Promise<Response> {
+  handle(admitted: AdmittedRequest): Promise<Response> {
     const to = this.#forwarding(admitted)
     if (to instanceof Promise) return to.then(ready => forward(admitted.request, ready))
     return forward(admitted.request, to)
   }
 
-  #answered(response: Response, admitted: Admitted): Response | Promise<Response> {
+  #answered(response: Response, admitted: AdmittedRequest): Response | Promise<Response> {
     const { session } = admitted
     const fields = response.fields.through(harmlessAnswer)
     const content = withTrailers(this.#endless(response, admitted), this.#trailers)
@@ -169,7 +169,11 @@ export class Backend {
   }
 
   /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
-  async upgrade(admitted: Admitted, socket: Socket, head: Buffer): Promise<Response | TakenOver> {
+  async upgrade(
+    admitted: AdmittedRequest,
+    socket: Socket,
+    head: Buffer,
+  ): Promise<Response | TakenOver> {
     const { config, closing, endless } = this.#options
     endless.add(admitted.original)
     const { tunnel } = config.timeouts
@@ -192,13 +196,13 @@ export class Backend {
   }
 
   /** The target of the request and its fields: our own fields first, then those a client may send. */
-  #forwarding(admitted: Admitted): Forwarding | Promise<Forwarding> {
+  #forwarding(admitted: AdmittedRequest): ForwardingOptions | Promise<ForwardingOptions> {
     const { session } = admitted
     const identity = session === undefined ? undefined : this.identityOf(session)
     return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
   }
 
-  #forwardingWith(identity: Fields | undefined, admitted: Admitted): Forwarding {
+  #forwardingWith(identity: Fields | undefined, admitted: AdmittedRequest): ForwardingOptions {
     const { request, place, client, session, public: isPublic } = admitted
     const { connection } = request
     const { config, clock, instanceId } = this.#options
@@ -271,7 +275,7 @@ export class Backend {
   }
 
   /** Event streams do not end by themselves, so the service ends them in good order when it stops. */
-  #endless({ content, fields }: Response, { original }: Admitted): Response['content'] {
+  #endless({ content, fields }: Response, { original }: AdmittedRequest): Response['content'] {
     if (content.kind !== 'stream') return content
     if (!/^text\/event-stream\b/i.test(fields.get('Content-Type') ?? '')) return content
     const { closing, endless } = this.#options

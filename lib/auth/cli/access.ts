@@ -7,7 +7,7 @@ import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
-import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { unreadableReason } from '../../errors.ts'
 import { printable } from '../../log/redact.ts'
@@ -64,13 +64,13 @@ type Line = CommandLine<typeof access>
 function readAttribute(text: string): ReadResult<readonly [name: string, value: string]> {
   const at = text.indexOf('=')
   return at > 0 && at < text.length - 1
-    ? right([text.slice(0, at), text.slice(at + 1)] as const)
-    : wrong(`found ${quoteText(text)}, expected NAME=VALUE such as department=IT`)
+    ? readResult([text.slice(0, at), text.slice(at + 1)] as const)
+    : readFailure(`found ${quoteText(text)}, expected NAME=VALUE such as department=IT`)
 }
 
 function readAge(text: string): ReadResult<number> {
   const read = parseDuration(text)
-  return read.ok ? read : wrong(`found ${quoteText(text)}, expected a duration such as 20m`)
+  return read.ok ? read : readFailure(`found ${quoteText(text)}, expected a duration such as 20m`)
 }
 
 /** Runs the command with the arguments behind its name. */

@@ -3,7 +3,7 @@
  */
 import { basename, extname } from 'node:path'
 import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
-import { quoteText, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import type { ConfigPlace } from '../config/loading/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
@@ -90,8 +90,8 @@ Manuals: authproxy(8), authproxy.yaml(5).
 
 function readGroups(text: string): ReadResult<number> {
   return /^\d{1,5}$/.test(text)
-    ? right(Number(text))
-    : wrong(`found ${quoteText(text)}, expected a number such as 150`)
+    ? readResult(Number(text))
+    : readFailure(`found ${quoteText(text)}, expected a number such as 150`)
 }
 
 /**

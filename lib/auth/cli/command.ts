@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { printAnswer } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { right, wrong as wrongly } from '../../config/reading.ts'
+import { readResult, readFailure as wrongly } from '../../config/reading.ts'
 import { valueAt } from '../../config/settings.ts'
 import { explainError } from '../../errors.ts'
 import { errorLine } from '../../log/journal.ts'
@@ -16,7 +16,7 @@ import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/loading/load-config.ts'
-import { type Diagnosis, dayOf, linesOf, sumUp, wrong } from '../doctor/check.ts'
+import { type Diagnosis, dayOf, linesOf, sumUp, wrongFinding } from '../doctor/check.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { instanceOf, type Line } from './arguments.ts'
 
@@ -123,7 +123,7 @@ async function printSocketUnit(loaded: LoadedConfig, ofChecks: boolean): Promise
 
 function listenerOf({ listen, forwardAuth }: Config, group: 'proxy' | 'forwardAuth') {
   const place = group === 'proxy' ? listen : forwardAuth?.listen
-  return place === undefined ? wrongly('is not set') : right(place)
+  return place === undefined ? wrongly('is not set') : readResult(place)
 }
 
 async function likelyListener({ from }: LoadedConfig, group: 'proxy' | 'forwardAuth') {
@@ -157,13 +157,13 @@ async function checkAround({
   const of = { config, from, warnings: [], groups: undefined, ...machine }
   const logo = readBrand(config).then(
     () => [],
-    error => wrong(explainError(error), 'make it readable for the user of the service'),
+    error => wrongFinding(explainError(error), 'make it readable for the user of the service'),
   )
   const found = await Promise.all([
     neighbours.hostName(of),
     keys.file(of),
     keys.owners(of),
-    idp.available(of),
+    idp.availability(of),
     backend.authorities(of),
     backend.clientCertificate(of),
     identity.groupNames(of),

@@ -10,7 +10,7 @@
  * - Lines in the journal have no time of their own. Without the time that the journal prints, the age of a login is unknown.
  */
 import { isRecord, type JsonObject, parsedJson } from '../../json.ts'
-import { type AccessRule, fits, type Person, placeOfRule } from '../access/rules.ts'
+import { type AccessRule, matchesPattern, type Person, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { tokenPasses, tryRequest } from './trial.ts'
 
@@ -135,7 +135,7 @@ export class Replay {
   /** Notes the values of an attribute in a login; undefined means that the log does not have all of them. */
   #seen(name: string, values: readonly string[] | undefined): void {
     const isSeen = (wanted: RuleValue) =>
-      wanted.name === name && (values?.some(value => fits(value, wanted.value)) ?? true)
+      wanted.name === name && (values?.some(value => matchesPattern(value, wanted.value)) ?? true)
     if (this.#unseen.some(isSeen)) this.#unseen = this.#unseen.filter(value => !isSeen(value))
   }
 

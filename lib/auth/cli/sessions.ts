@@ -3,7 +3,7 @@
  * configuration file is wrong.
  */
 import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
-import { type ReadResult, right, wrong } from '../../config/reading.ts'
+import { type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
@@ -65,8 +65,8 @@ async function runSessions(line: Line): Promise<ExitCode> {
 }
 
 function readUser(text: string): ReadResult<string> {
-  if (text.length > longestUser) return wrong(`is longer than ${longestUser} characters`)
-  return /\p{Cc}/u.test(text) ? wrong('has control characters') : right(text)
+  if (text.length > longestUser) return readFailure(`is longer than ${longestUser} characters`)
+  return /\p{Cc}/u.test(text) ? readFailure('has control characters') : readResult(text)
 }
 
 /** The caller, for the log: the user of the process, and the user who became that one by sudo. */

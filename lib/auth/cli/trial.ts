@@ -3,7 +3,13 @@
  * describes, or for the requests of a log. Pure.
  */
 import { Fields } from '../../http/message/field.ts'
-import { type AccessVerdict, judge, neededText, type Person, placeOfRule } from '../access/rules.ts'
+import {
+  type AccessVerdict,
+  judgeAccess,
+  neededText,
+  type Person,
+  placeOfRule,
+} from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
 import { gate } from '../gate/gate.ts'
@@ -37,7 +43,7 @@ export function tryRequest(config: Config, { method, path, person, now }: Trial)
   // The gate waits only when it has to read a session, and here the session is given.
   if (found instanceof Promise) throw new TypeError('the gate waits for a session')
   const access =
-    config.access && judge(config.access, { method, path, alsoMethods: [] }, { person, now })
+    config.access && judgeAccess(config.access, { method, path, alsoMethods: [] }, { person, now })
   switch (found.verdict) {
     case 'passthrough':
       return { is: 'passes', access: undefined, because: `passthroughPaths: ${found.name}` }

@@ -3,7 +3,7 @@
  * all otherwise. Pure.
  */
 import { isIP } from 'node:net'
-import { keyPath, nearest } from '../../config/reading.ts'
+import { keyPath, nearestName } from '../../config/reading.ts'
 import { manualPages } from '../../config/settings.ts'
 import { isRecord } from '../../json.ts'
 import { settings } from './settings.ts'
@@ -90,7 +90,7 @@ export function serviceLinks(environment: Environment): readonly string[] {
 /** The variable that was probably meant. */
 export function nearestVariable(name: string): string | undefined {
   const all = [...manualPages(settings)].filter(page => 'setting' in page)
-  return nearest(name, [
+  return nearestName(name, [
     tokenVariable,
     tokenFileVariable,
     ...all.map(({ path }) => variableOf(path)),

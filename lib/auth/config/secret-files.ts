@@ -12,9 +12,9 @@ import {
   type Path,
   type ReadResult,
   type Remarks,
-  right,
+  readFailure,
+  readResult,
   valueRemarks,
-  wrong,
 } from '../../config/reading.ts'
 import {
   credentialName,
@@ -84,8 +84,10 @@ export function withSecrets(
 
 /** A password of the store, which may have any characters but none that end a line. */
 function readPassword(text: string): ReadResult<string> {
-  if (text === '') return wrong('is empty, expected a password')
-  return /\p{Cc}/u.test(text) ? wrong('has a control character or a second line') : right(text)
+  if (text === '') return readFailure('is empty, expected a password')
+  return /\p{Cc}/u.test(text)
+    ? readFailure('has a control character or a second line')
+    : readResult(text)
 }
 
 /** Reads a digest, alone or followed by a file name, as sha256sum prints it. */
@@ -105,6 +107,6 @@ function contentOf(
       credentialName(place) !== undefined && of.environment['CREDENTIALS_DIRECTORY'] === undefined
         ? `; CREDENTIALS_DIRECTORY is not set, so it was looked for among the credentials of ${of.service} while that runs: name it in a drop-in of the service, LoadCredential=NAME:/PATH`
         : ''
-    return wrong(`${unreadableReason(error)}${mend}`)
+    return readFailure(`${unreadableReason(error)}${mend}`)
   }
 }

@@ -3,7 +3,7 @@
  */
 
 import { METHODS as known } from 'node:http'
-import { mismatch, nearest, type ReadResult, right } from '../../config/reading.ts'
+import { mismatch, nearestName, type ReadResult, readResult } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -13,13 +13,18 @@ import {
   listOfGroups,
   mapOf,
   oneOrMore,
-  optional,
-  required,
+  optionalSetting,
+  requiredSetting,
   type ValuesOf,
   wordOr,
 } from '../../config/settings.ts'
 import { pathRule, pathRuleProblem } from '../access/path-rule.ts'
-import { type AccessRules, type Allowed, accessRules, type LoginNeeds } from '../access/rules.ts'
+import {
+  type AccessRules,
+  type AllowedUsers,
+  accessRules,
+  type LoginNeeds,
+} from '../access/rules.ts'
 
 const string = { type: 'string' }
 
@@ -28,7 +33,7 @@ export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found
   const what = 'a path such as /admin/ (all below) or /metrics (this one)'
   if (typeof found !== 'string') return mismatch(found, what)
   const problem = pathRuleProblem(found)
-  return problem === undefined ? right(found) : mismatch(found, what, problem)
+  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
 })
 
 /** The name of a method that a request can have (RFC 9110 section 9.1). The service answers any other with 501 or 405. */
@@ -39,12 +44,12 @@ export const method: Kind<string> = kind({ name: 'method', json: string }, found
 
 export function readMethod(found: unknown): ReadResult<string> {
   if (typeof found !== 'string') return mismatch(found, A_METHOD)
-  if (METHODS.includes(found)) return right(found)
+  if (METHODS.includes(found)) return readResult(found)
   const upper = found.toUpperCase()
   if (METHODS.includes(upper)) {
     return mismatch(found, A_METHOD, `methods have capitals; write ${upper}`)
   }
-  const near = nearest(upper, METHODS)
+  const near = nearestName(upper, METHODS)
   return mismatch(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
 }
 
@@ -55,18 +60,18 @@ const METHODS = known.filter(name => name !== 'TRACE' && name !== 'CONNECT')
 
 /** A value of an attribute; `*` stands for any text. */
 const pattern: Kind<string> = kind({ name: 'pattern', json: string }, found => {
-  if (typeof found === 'string' && found !== '') return right(found)
+  if (typeof found === 'string' && found !== '') return readResult(found)
   const isPlain = typeof found === 'number' || typeof found === 'boolean'
   return mismatch(found, 'a value', isPlain ? `put it between quotes: "${found}"` : undefined)
 })
 
 /** A context: the word `mfa`, or what the identity provider calls it. */
 const context: Kind<readonly string[]> = kind({ name: 'context', json: string }, found => {
-  if (found === 'mfa') return right<readonly string[]>(SECOND_FACTOR)
+  if (found === 'mfa') return readResult<readonly string[]>(SECOND_FACTOR)
   const fits =
     typeof found === 'string' && /^[\x21-\x7e]{1,300}$/.test(found) && found.includes(':')
   return fits
-    ? right<readonly string[]>([found])
+    ? readResult<readonly string[]>([found])
     : mismatch(found, 'mfa, or the URI of an authentication context')
 })
 
@@ -77,8 +82,8 @@ const SECOND_FACTOR: readonly string[] = [
 ]
 
 const needs = group('', {
-  maxAge: optional(duration('1m', '30d')).says(),
-  context: optional(oneOrMore(context, 'contexts')).says(),
+  maxAge: optionalSetting(duration('1m', '30d')).says(),
+  context: optionalSetting(oneOrMore(context, 'contexts')).says(),
 })
 
 /** The requirements for a login. */
@@ -99,7 +104,7 @@ const login: Kind<LoginNeeds> = {
 
 const words = ['nobody', 'anyone', 'signed-in'] as const
 
-const allow: Kind<Allowed> = wordOr(
+const allow: Kind<AllowedUsers> = wordOr(
   words,
   listOf(
     mapOf(oneOrMore(pattern, 'values'), 'attributes with values, such as groups: [ops, admins]'),
@@ -111,26 +116,26 @@ const allow: Kind<Allowed> = wordOr(
 /** Any single line. */
 const message: Kind<string> = kind({ name: 'text', json: string }, found => {
   const isLine = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,500}$/u.test(found)
-  return isLine ? right(found) : mismatch(found, 'a line of text of at most 500 characters')
+  return isLine ? readResult(found) : mismatch(found, 'a line of text of at most 500 characters')
 })
 
 export const access = listOfGroups(
   'list of rules',
   {
-    path: required(rulePath, 'name the path the rule is for, such as path: /admin/').says(
+    path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
       'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
     ),
-    methods: optional(listOf(method, 'methods'), 'all').says(
+    methods: optionalSetting(listOf(method, 'methods'), 'all').says(
       'Methods the rule is for, in capitals. HEAD goes with GET.',
     ),
-    allow: required(allow, 'say who may, such as allow: signed-in').says(
+    allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
       '`signed-in` lets in all who are signed in. `anyone` lets in those who are not as well; the backend is told who asks when a session says so. `nobody` lets no person in. A list of descriptions lets in those whom one of them fits: it names attributes of the session (`groups`, `department`, …; `users` is the name the backend is told), each with a value or a list of values, of which the person has to have one. All attributes of a description have to fit. Values are compared letter by letter; `*` stands for any text.',
     ),
-    login: optional(login, 'any login').says(
+    login: optionalSetting(login, 'any login').says(
       'What the login has to be like, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: the person has authenticated at the identity provider within this time; otherwise the identity provider is asked to have them do so anew (ForceAuthn). `context`: the authentication context the identity provider has to name, a URI or a list of them, exactly; it is asked for when the session has another. `mfa` stands for `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
       'The person comes back to the same page, with the form they were about to send. Sessions that were made before the version with this setting count as neither.',
     ),
-    message: optional(message).says(
+    message: optionalSetting(message).says(
       'A line that a person who is refused reads on the page, in whatever language you write it.',
     ),
   },

@@ -3,10 +3,10 @@
  */
 import { isAbsolute } from 'node:path'
 import { network, readListenAddress } from '../../config/address-kinds.ts'
-import { mismatch, type ReadResult, right } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
 import { secretPlace } from '../../config/secret-place.ts'
 import { oneOf } from '../../config/setting-kinds.ts'
-import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
+import { group, type Kind, kind, listOf, optionalSetting, setting } from '../../config/settings.ts'
 import type { ListenAddress, SocketPath } from '../../http/server/listen.ts'
 import { domain } from './setting-kinds.ts'
 
@@ -43,13 +43,13 @@ export function readCheckAddress(found: unknown): ReadResult<CheckAddress> {
   }
   return Buffer.byteLength(path) > LONGEST_NAME
     ? mismatch(found, what, `at most ${LONGEST_NAME} bytes behind unix:`)
-    : right({ path })
+    : readResult({ path })
 }
 
 export const forwardAuth = group(
   'Checks for an edge that forwards requests to the application itself, and asks about each of them whether it may pass (nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, Envoy ext_authz, HAProxy).',
   {
-    listenAddress: optional(
+    listenAddress: optionalSetting(
       checkAddress,
       'none: no checks are answered',
       'forwardAuth:\n  listenAddress: unix:/run/authproxy/app-auth.sock\n  edge: nginx',
@@ -58,7 +58,7 @@ export const forwardAuth = group(
       'Every program of the machine may connect to the socket, as to a port of 127.0.0.1; permissions of its directory make that narrower. The packaged service has `/run/authproxy` for it.',
       'The edge sends requests past authproxy, so forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, a session is kept alive by pages that are opened (at `/__authproxy/renew`) and not by scripts, and the application must not be reachable past the edge. Where that matters, let the gateway forward the requests.',
     ),
-    edge: optional(oneOf(...edges), 'none: required with `listenAddress`').says(
+    edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`').says(
       'The edge that asks. It decides which one field names the method, the path and the host of a request: `X-Original-Method`, `X-Original-URI` and `X-Original-Host` for nginx and HAProxy; `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` for Traefik and Caddy; for Envoy the line of the check itself behind `/check`, and `Host`. Each has to be there once; a check without it is answered with 400, which lets nothing pass. The last address in `X-Forwarded-For` that is none of `trustedProxies` is the client.',
     ),
     trustedProxies: setting(
@@ -68,7 +68,7 @@ export const forwardAuth = group(
     ).says(
       'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
     ),
-    secretFile: optional(secretPlace, 'none').says(
+    secretFile: optionalSetting(secretPlace, 'none').says(
       'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
     ),
     hosts: setting(listOf(domain, 'host names'), []).says(

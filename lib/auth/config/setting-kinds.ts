@@ -3,7 +3,7 @@
  * what it expected and how to mend it.
  */
 import { domainToASCII } from 'node:url'
-import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import {
   formatAuthority,
@@ -37,7 +37,7 @@ export const domain: Kind<string> = kind({ name: 'host name', json: string }, fo
   }
   const authority = parseAuthority(found, 443)
   if ('problem' in authority) return mismatch(found, what, authority.problem)
-  return right(formatAuthority(authority, 'https'))
+  return readResult(formatAuthority(authority, 'https'))
 })
 
 /** An origin: scheme, host and port. */
@@ -47,12 +47,14 @@ export const origin: Kind<TargetUri> = kind({ name: 'origin', json: string }, fo
   const uri = parseUri(found)
   if ('problem' in uri) return mismatch(found, what, uri.problem)
   if (uri.userinfo !== undefined) {
-    return wrong(`found a user name in the URL, expected ${what}; remove everything before the @`)
+    return readFailure(
+      `found a user name in the URL, expected ${what}; remove everything before the @`,
+    )
   }
   if (uri.path !== '/' || uri.query !== undefined) {
     return mismatch(found, what, 'a path cannot be added to what clients ask for; leave it out')
   }
-  return right(uri)
+  return readResult(uri)
 })
 
 /** An absolute http or https URL. */
@@ -60,7 +62,7 @@ export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
   const what = 'a URL such as https://idp.example.org/metadata'
   if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const uri = parseUri(found)
-  return 'problem' in uri ? mismatch(found, what, uri.problem) : right(found)
+  return 'problem' in uri ? mismatch(found, what, uri.problem) : readResult(found)
 })
 
 /** A literal path prefix. */
@@ -68,7 +70,7 @@ export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string
   const what = 'a path prefix such as /public/'
   if (typeof found !== 'string') return mismatch(found, what)
   const problem = prefixProblem(found)
-  return problem === undefined ? right(found) : mismatch(found, what, problem)
+  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
 })
 
 /** An origin as browsers write it in Origin fields. */
@@ -76,7 +78,7 @@ export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }
   const what = 'an origin such as https://app.example.org'
   if (typeof found !== 'string') return mismatch(found, what)
   const ok = /^https?:\/\/[a-z0-9.\-_[\]:]+$/.test(found)
-  return ok ? right(found) : mismatch(found, what, 'in lower case, without a slash at the end')
+  return ok ? readResult(found) : mismatch(found, what, 'in lower case, without a slash at the end')
 })
 
 /** A token in the clear. No message quotes it. */
@@ -85,13 +87,13 @@ export const token: Kind<string> = kind({ name: 'text', json: string }, readToke
 /** Reads a token in the clear. */
 export function readToken(found: unknown): ReadResult<string> {
   if (typeof found !== 'string')
-    return wrong('found no text, expected a token; put it between quotes')
+    return readFailure('found no text, expected a token; put it between quotes')
   if (!/^[\x21-\x7e]+$/.test(found)) {
-    return wrong('found other characters, expected a token of visible ASCII without spaces')
+    return readFailure('found other characters, expected a token of visible ASCII without spaces')
   }
   return found.length >= 16
-    ? right(found)
-    : wrong(
+    ? readResult(found)
+    : readFailure(
         'found fewer than 16 characters, expected a token that cannot be guessed; try openssl rand -hex 32',
       )
 }
@@ -102,7 +104,7 @@ export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, read
 /** Reads the SHA-256 of a token. */
 export function readSha256(found: unknown): ReadResult<Buffer> {
   if (typeof found !== 'string' || !/^[0-9a-f]{64}$/i.test(found)) {
-    return wrong(
+    return readFailure(
       typeof found === 'number'
         ? 'found a number, expected 64 hexadecimal digits; put them between quotes'
         : 'found something else, expected 64 hexadecimal digits; printf %s TOKEN | sha256sum',
@@ -110,10 +112,10 @@ export function readSha256(found: unknown): ReadResult<Buffer> {
   }
   const digest = Buffer.from(found, 'hex')
   return GUESSED_FIRST.some(word => tokenDigest(word).equals(digest))
-    ? wrong(
+    ? readFailure(
         'found the digest of a word that is guessed first; take a token of openssl rand -hex 32',
       )
-    : right(digest)
+    : readResult(digest)
 }
 
 /**
@@ -133,13 +135,13 @@ export const moment: Kind<number> = kind({ name: 'date', json: string }, found =
   const day = /^\d{4}-\d{2}-\d{2}$/.test(found)
   const at = parseInstant(day ? `${found}T23:59:59.999Z` : found)
   const zoned = day || /(?:Z|[+-]\d\d:\d\d)$/.test(found)
-  return at === undefined || !zoned ? mismatch(found, what) : right(at)
+  return at === undefined || !zoned ? mismatch(found, what) : readResult(at)
 })
 
 /** The canonical name of an attribute of the operator's own. */
 export const attributeName: Kind<string> = kind({ name: 'attribute name', json: string }, found =>
   typeof found === 'string' && /^[A-Za-z][A-Za-z0-9-]{0,63}$/.test(found)
-    ? right(found)
+    ? readResult(found)
     : mismatch(found, 'a name of letters, digits and hyphens, such as costCentre'),
 )
 
@@ -153,10 +155,10 @@ export const requestSigning: Kind<'auto' | 'always' | 'never'> = kind(
   found => {
     // Values of the environment are text.
     const text = String(found)
-    if (text === 'true' || text === 'always') return right('always')
-    if (text === 'false' || text === 'never') return right('never')
+    if (text === 'true' || text === 'always') return readResult('always')
+    if (text === 'false' || text === 'never') return readResult('never')
     return text === 'auto'
-      ? right('auto')
+      ? readResult('auto')
       : mismatch(found, 'one of auto, always, never, true, false')
   },
 )
@@ -169,5 +171,5 @@ export const serverName: Kind<string> = kind({ name: 'host name', json: string }
   if ('problem' in authority) return mismatch(found, what, authority.problem)
   if (isIpLiteral(authority.host)) return mismatch(found, what, 'TLS asks for no address')
   const { host } = authority
-  return host === found.toLowerCase() ? right(host) : mismatch(found, what, 'without a port')
+  return host === found.toLowerCase() ? readResult(host) : mismatch(found, what, 'without a port')
 })

@@ -1,7 +1,7 @@
 /**
  * The setting that names the identity fields of the backend.
  */
-import { mismatch, right } from '../../config/reading.ts'
+import { mismatch, readResult } from '../../config/reading.ts'
 import { oneOf, text } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -9,8 +9,8 @@ import {
   kind,
   listOf,
   oneOrMore,
-  optional,
-  required,
+  optionalSetting,
+  requiredSetting,
   setting,
 } from '../../config/settings.ts'
 import { fieldNameProblem, type NamedField, type NameSet, nameSets } from './field-names.ts'
@@ -19,19 +19,19 @@ const fieldName: Kind<string> = kind({ name: 'header name', json: { type: 'strin
   const what = 'the name of a header, such as X-Remote-User'
   if (typeof found !== 'string') return mismatch(found, what)
   const problem = fieldNameProblem(found)
-  return problem === undefined ? right(found) : mismatch(found, what, problem)
+  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
 })
 
 /** The separators that a list in one field may have. */
 const separators = [',', ';', '|', ':', ' '] as const
 
 const ownName = group('', {
-  field: required(fieldName, 'name the header, such as field: X-Remote-User').says(),
-  from: required(
+  field: requiredSetting(fieldName, 'name the header, such as field: X-Remote-User').says(),
+  from: requiredSetting(
     oneOrMore(text, 'names'),
     'say what it carries: user, or the name of an attribute such as groups',
   ).says(),
-  form: optional(oneOf('list', 'json', 'first')).says(),
+  form: optionalSetting(oneOf('list', 'json', 'first')).says(),
   separator: setting(oneOf(...separators), ',').says(),
 })
 

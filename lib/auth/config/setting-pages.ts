@@ -1,9 +1,9 @@
 /**
  * Settings of the pages a person sees when a login or a request fails.
  */
-import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { readPath } from '../../config/setting-kinds.ts'
-import { group, type Kind, kind, optional, setting } from '../../config/settings.ts'
+import { group, type Kind, kind, optionalSetting, setting } from '../../config/settings.ts'
 
 /** A place to ask for help: any single line, such as a URL, a mail address or a telephone number. */
 const contact = lineOfText(
@@ -13,7 +13,7 @@ const contact = lineOfText(
 function lineOfText(what: string): Kind<string> {
   return kind({ name: 'text', json: { type: 'string' } }, found => {
     const fits = typeof found === 'string' && /^[^\p{Cc}\p{Zl}\p{Zp}]{1,200}$/u.test(found)
-    return fits && found.trim() !== '' ? right(found) : mismatch(found, what)
+    return fits && found.trim() !== '' ? readResult(found) : mismatch(found, what)
   })
 }
 
@@ -50,9 +50,9 @@ function colourOn(ground: keyof typeof grounds): Kind<string> {
       return mismatch(found, 'a colour such as "#0b57a4"', 'put it between quotes')
     }
     const reached = contrast(found, grounds[ground])
-    if (reached >= 4.5) return right(found)
+    if (reached >= 4.5) return readResult(found)
     const mend = ground === 'light' ? 'darker' : 'lighter'
-    return wrong(
+    return readFailure(
       `${found} has a contrast of ${reached.toFixed(1)} to the ${ground} ground of the pages, and text needs 4.5; take a ${mend} colour`,
     )
   })
@@ -75,15 +75,19 @@ function luminance(colour: string): number {
 export const pages = group(
   'The pages a person sees when a login or a request fails. They are in English, German, Danish or French, as the browser asks.',
   {
-    contact: optional(contact, 'none is shown', 'pages:\n  contact: helpdesk@example.org').says(
+    contact: optionalSetting(
+      contact,
+      'none is shown',
+      'pages:\n  contact: helpdesk@example.org',
+    ).says(
       'Contact of the people who help: a mail address, an `https://` URL, or any line of text such as a telephone number.',
     ),
-    application: optional(
+    application: optionalSetting(
       lineOfText('a line of text of at most 200 characters'),
       'the domain',
       'pages:\n  application: Time sheets',
     ).says('Name of the application, above each page: at most 200 characters.'),
-    logo: optional(logo, 'none', 'pages:\n  logo: /etc/authproxy/logo.svg').says(
+    logo: optionalSetting(logo, 'none', 'pages:\n  logo: /etc/authproxy/logo.svg').says(
       'Logo above each page: a file of at most 256 KiB that ends with `.svg`, `.png`, `.jpg`, `.jpeg` or `.webp`. It is read at start and on reload, and answered at `/__authproxy/logo`, without a login; that path is then no longer the backend’s.',
     ),
     colour: setting(colourOn('light'), '#0b57a4').says(

@@ -1,10 +1,10 @@
 /**
  * The settings under `state`: a store that several instances share.
  */
-import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { secretPlace } from '../../config/secret-place.ts'
 import { absolutePath, oneOf, text } from '../../config/setting-kinds.ts'
-import { group, type Kind, kind, listOf, optional, setting } from '../../config/settings.ts'
+import { group, type Kind, kind, listOf, optionalSetting, setting } from '../../config/settings.ts'
 import { parseAuthority } from '../../http/message/target.ts'
 
 /** A node of a store, or the name of one that sentinels know. */
@@ -31,14 +31,14 @@ const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: { type: 'string' } },
     /^(rediss?):\/\/([^/?#]+)(?:\/(\d{0,5}))?$/.exec(found) ?? []
   // The text before the @ may be a password, so the message does not quote it.
   if (authority.includes('@') || /^rediss?:\/\/[^/]*@/.test(String(found))) {
-    return wrong(
+    return readFailure(
       `found a user or a password in the URL, expected ${what}; they belong in state.user and state.passwordFile`,
     )
   }
   if (scheme === '') return mismatch(found, what)
   const node = readNode(authority, PORT, what)
   if (!node.ok) return node
-  return right({ ...node.value, tls: scheme === 'rediss', database: Number(database) })
+  return readResult({ ...node.value, tls: scheme === 'rediss', database: Number(database) })
 })
 
 const sentinel: Kind<StoreNode> = kind(
@@ -53,30 +53,30 @@ function readNode(found: string, port: number, what: string): ReadResult<StoreNo
   const authority = parseAuthority(found, port)
   return 'problem' in authority
     ? mismatch(found, what, authority.problem)
-    : right({ host: authority.host, port: authority.port })
+    : readResult({ host: authority.host, port: authority.port })
 }
 
 export const state = group(
   'A store that several instances of one name share (Valkey or Redis, from 7.0): ends of sessions, IDs that were used up, kept forms, counts of attempts, records of failures. One instance needs none. See `docs/several-instances.md`.',
   {
-    url: optional(
+    url: optionalSetting(
       storeUrl,
       'none: the instance shares nothing',
       'state:\n  url: rediss://valkey.example.org:6379/0',
     ).says(
       'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
     ),
-    user: optional(text, 'none: the default user').says('User of the store (ACL).'),
-    passwordFile: optional(secretPlace, 'none').says(
+    user: optionalSetting(text, 'none: the default user').says('User of the store (ACL).'),
+    passwordFile: optionalSetting(secretPlace, 'none').says(
       'File with the password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). It is read at start.',
     ),
-    certificates: optional(absolutePath, 'the authorities that Node.js trusts').says(
+    certificates: optionalSetting(absolutePath, 'the authorities that Node.js trusts').says(
       'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
     ),
     sentinels: setting(listOf(sentinel, 'sentinels'), []).says(
       'Sentinels that name the node that takes writes, as `HOST:PORT`. They are asked with TLS when the URL is of `rediss`.',
     ),
-    sentinelPasswordFile: optional(secretPlace, 'none').says(
+    sentinelPasswordFile: optionalSetting(secretPlace, 'none').says(
       'File with the password of the sentinels.',
     ),
     onOutage: setting(oneOf('continue', 'refuse'), 'continue').says(

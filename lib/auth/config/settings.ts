@@ -18,8 +18,8 @@ import {
   group,
   listOf,
   listOfGroups,
-  optional,
-  required,
+  optionalSetting,
+  requiredSetting,
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
@@ -43,20 +43,20 @@ import { pages } from './setting-pages.ts'
 import { state } from './setting-state.ts'
 
 export const settings = group('', {
-  domain: required(
+  domain: requiredSetting(
     domain,
     'name the public host, such as domain: app.example.org',
     'domain: app.example.org',
   ).says(
     'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
   ),
-  idpMetadataURL: optional(url, 'none: this or `idpMetadataFile` is required').says(
+  idpMetadataURL: optionalSetting(url, 'none: this or `idpMetadataFile` is required').says(
     'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
-  idpMetadataFile: optional(absolutePath, 'none: this or `idpMetadataURL` is required').says(
+  idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required').says(
     'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
   ),
-  idpMetadataProxy: optional(
+  idpMetadataProxy: optionalSetting(
     proxyUrl,
     'none: the address is asked directly',
     'idpMetadataProxy: http://proxy.example.org:3128',
@@ -64,13 +64,13 @@ export const settings = group('', {
     'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
     'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
   ),
-  idpMetadataProxyFile: optional(secretPlace, 'none').says(
+  idpMetadataProxyFile: optionalSetting(secretPlace, 'none').says(
     'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
   ),
-  idpEntityID: optional(text, 'the only identity provider of the metadata').says(
+  idpEntityID: optionalSetting(text, 'the only identity provider of the metadata').says(
     'Entity ID of the identity provider to use, when the metadata describes several.',
   ),
-  idpMetadataCertificate: optional(
+  idpMetadataCertificate: optionalSetting(
     absolutePath,
     'none: the signature of metadata is not checked',
   ).says(
@@ -91,26 +91,26 @@ export const settings = group('', {
     'list of tokens',
     {
       name: setting(text, '').says('Name of the token in the log.'),
-      token: optional(token).says(
+      token: optionalSetting(token).says(
         'The token itself. Better is `sha256`: a person who reads the file cannot use that.',
       ),
-      sha256: optional(sha256).says(
+      sha256: optionalSetting(sha256).says(
         'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
       ),
-      tokenFile: optional(secretPlace).says(
+      tokenFile: optionalSetting(secretPlace).says(
         'File with the token, in place of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count. Files are read again at each reload.',
       ),
-      sha256File: optional(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
-      expires: optional(moment, 'never').says(
+      sha256File: optionalSetting(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
+      expires: optionalSetting(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
-      paths: optional(listOf(rulePath, 'paths'), 'all').says(
+      paths: optionalSetting(listOf(rulePath, 'paths'), 'all').says(
         'Paths the token is for, compared as those of `access`: one that ends with `/` means all below. A path that servers read in different ways is none of them.',
       ),
-      methods: optional(listOf(method, 'methods'), 'all').says(
+      methods: optionalSetting(listOf(method, 'methods'), 'all').says(
         'Methods the token is for, in capitals. HEAD goes with GET.',
       ),
-      clients: optional(listOf(network, 'networks'), 'all').says(
+      clients: optionalSetting(listOf(network, 'networks'), 'all').says(
         'Networks of the clients that may use the token. The address is that of the client as far as `proxy.trustedProxies` let it be known.',
       ),
     },
@@ -126,38 +126,38 @@ export const settings = group('', {
     'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
     'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let no person use OPTIONS or the announced method there, it does not pass either.',
   ),
-  configPath: optional(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
+  configPath: optionalSetting(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
     'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
     'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
   ),
 
   proxy: group('Addresses: where authproxy listens, and where it forwards to.', {
-    listenAddress: required(
+    listenAddress: requiredSetting(
       listenAddress,
       'name an address with a port, such as 127.0.0.1:8080',
       'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
     ).says(
       'The address to listen on, another one for every instance. A port alone (`8080`) means all addresses of the machine: then only a packet filter keeps clients from going past the edge.',
     ),
-    targetURL: required(origin, 'name the backend, such as http://127.0.0.1:3000').says(
+    targetURL: requiredSetting(origin, 'name the backend, such as http://127.0.0.1:3000').says(
       'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
     ),
     targetDisableSSLVerify: setting(boolean, false).says(
       'Whether any certificate of the backend is accepted. Leave it off; see `targetCertificates`.',
     ),
-    targetCertificates: optional(
+    targetCertificates: optionalSetting(
       absolutePath,
       'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
     ).says(
       'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
     ),
-    targetServerName: optional(serverName, 'the host of `targetURL`').says(
+    targetServerName: optionalSetting(serverName, 'the host of `targetURL`').says(
       'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
     ),
-    targetClientCertificate: optional(absolutePath, 'none').says(
+    targetClientCertificate: optionalSetting(absolutePath, 'none').says(
       'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
     ),
-    targetClientKey: optional(secretPlace, 'none').says(
+    targetClientKey: optionalSetting(secretPlace, 'none').says(
       'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
     useBasicAuth: setting(boolean, false).says(
@@ -215,7 +215,7 @@ export const settings = group('', {
       'Attributes besides the known ones, or more names for those.',
       'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm`, `stripDomains` or the path under `rename` ends the sessions that were made before it, so that their users log in again.',
     ),
-    only: optional(listOf(attributeName, 'attribute names'), 'all known attributes').says(
+    only: optionalSetting(listOf(attributeName, 'attribute names'), 'all known attributes').says(
       'The attributes that are kept. Fewer make smaller cookies.',
     ),
     looseNames: setting(boolean, false).says(
@@ -245,7 +245,11 @@ export const settings = group('', {
       'A header of your own has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes, of which the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space; in a value it is percent-encoded), `json` (a list in JSON, in ASCII), or `first` (the first value alone). Lists such as `groups` are a `list` unless told, all else is `first`. `identity.encoding` and `identity.fieldSize` hold for these headers too.',
       'Headers of all these names, and your own, are removed from what clients send, in every spelling that reads the same, whichever are in force. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
     ),
-    rename: optional(absolutePath, 'none', 'identity:\n  rename: /etc/authproxy/groups.txt').says(
+    rename: optionalSetting(
+      absolutePath,
+      'none',
+      'identity:\n  rename: /etc/authproxy/groups.txt',
+    ).says(
       'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Empty lines and lines that begin with `#` do not count; at most 4 MiB and 100,000 lines. What is sent is compared without regard to case. Rules of `access`, `identity.groups` and the application see the names; a group that is not in the file stays as it was sent, unless that is one of the names of the file: such a group is left out, so that no one becomes a member by what a group is called.',
       'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake is not taken: the one before stays in force, the log and `authproxy status` say so, with the line. At the start, and on a reload that names another file, a mistake is an error.',
     ),
@@ -260,15 +264,16 @@ export const settings = group('', {
       'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
       'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
     ),
-    tokenAudience: optional(text, '`https://` and `domain`').says(
+    tokenAudience: optionalSetting(text, '`https://` and `domain`').says(
       'Audience (`aud`) of the JWT: the name that the backend has for itself.',
     ),
   }),
 
   saml: group('How logins are asked for and judged.', {
-    nameIDFormat: optional(text, '`urn:oasis:names:tc:SAML:2.0:nameid-format:transient`').says(
-      'The format of NameID that is asked for; with `none` the identity provider chooses.',
-    ),
+    nameIDFormat: optionalSetting(
+      text,
+      '`urn:oasis:names:tc:SAML:2.0:nameid-format:transient`',
+    ).says('The format of NameID that is asked for; with `none` the identity provider chooses.'),
     idpInitiated: setting(boolean, false).says(
       'Whether logins begun at the identity provider are accepted. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
       'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
@@ -295,10 +300,10 @@ export const settings = group('', {
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
     ),
-    metadataValidity: optional(duration('1d', '365d'), 'none: valid without an end').says(
+    metadataValidity: optionalSetting(duration('1d', '365d'), 'none: valid without an end').says(
       'For how long our own metadata is valid from the moment it is fetched: its `validUntil`. Set it only when the identity provider fetches the metadata by itself: one that was given the document by hand may refuse every login after that moment.',
     ),
-    metadataCacheDuration: optional(
+    metadataCacheDuration: optionalSetting(
       duration('10m', '30d'),
       'none: the identity provider decides',
     ).says(
@@ -321,7 +326,7 @@ export const settings = group('', {
     shared: setting(boolean, false).says(
       'Whether the keys come from a file that the operator distributes. The file is then read alone: this instance makes no keys, rotates none and never writes the file. A new file is in use within a second; one that is missing or damaged leaves the keys in use, and without one the instance does not start. Keys are made and rotated by the one instance that has this off.',
     ),
-    file: optional(secretPlace, 'the file of `configPath`').says(
+    file: optionalSetting(secretPlace, 'the file of `configPath`').says(
       'File with the keys, with `shared`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
   }),
@@ -371,7 +376,7 @@ export const settings = group('', {
     ),
   }),
   admin: group('Health, readiness and figures, on a listener of their own.', {
-    listenAddress: optional(
+    listenAddress: optionalSetting(
       listenAddress,
       'none: there is no such listener',
       'admin:\n  listenAddress: 127.0.0.1:9080',

@@ -36,7 +36,7 @@ export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' 
   readonly upgrade?: boolean
 }
 
-export interface Answered {
+export interface AnsweredRequest {
   readonly ok: true
   readonly status: number
   readonly fields: Fields
@@ -47,14 +47,14 @@ export interface Answered {
   readonly answeredAt: Milliseconds
 }
 
-export interface Unanswered {
+export interface UnansweredRequest {
   readonly ok: false
   /** The phase that failed; undefined when it is not known. */
   readonly phase: OriginPhase | undefined
   readonly why: string
 }
 
-export type Outcome = Answered | Unanswered
+export type Outcome = AnsweredRequest | UnansweredRequest
 
 interface Machine {
   readonly clock: Clock

@@ -6,7 +6,7 @@ import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
-import type { Answered } from './ask.ts'
+import type { AnsweredRequest } from './ask.ts'
 import type { Examination } from './facts.ts'
 
 export interface Check {
@@ -34,15 +34,15 @@ export interface Diagnosis extends Finding {
   readonly what: string
 }
 
-export function right(found: string): Finding {
+export function goodFinding(found: string): Finding {
   return { state: 'right', found }
 }
 
-export function doubtful(found: string, mend: string): Finding {
+export function doubtfulFinding(found: string, mend: string): Finding {
   return { state: 'doubtful', found, mend }
 }
 
-export function wrong(found: string, mend: string): Finding {
+export function wrongFinding(found: string, mend: string): Finding {
   return { state: 'wrong', found, mend }
 }
 
@@ -57,9 +57,9 @@ export function judgeEnd(
   by: { readonly now: Milliseconds; readonly warnWithin: Milliseconds; readonly mend: string },
 ): Finding {
   const { now, warnWithin, mend } = by
-  if (ends <= now) return wrong(`expired on ${dayOf(ends)}`, mend)
+  if (ends <= now) return wrongFinding(`expired on ${dayOf(ends)}`, mend)
   const found = `until ${dayOf(ends)}, ${Math.floor((ends - now) / day)} days`
-  return ends - now < warnWithin ? doubtful(found, mend) : right(found)
+  return ends - now < warnWithin ? doubtfulFinding(found, mend) : goodFinding(found)
 }
 
 /**
@@ -67,12 +67,15 @@ export function judgeEnd(
  * beyond `doubtful` it deserves attention. An answer out of a cache (Age) has an old Date, which is not used.
  */
 export function judgeClock(
-  { fields, askedAt, answeredAt }: Pick<Answered, 'fields' | 'askedAt' | 'answeredAt'>,
+  { fields, askedAt, answeredAt }: Pick<AnsweredRequest, 'fields' | 'askedAt' | 'answeredAt'>,
   limit: { readonly doubtful: Milliseconds; readonly wrong: Milliseconds; readonly mend: string },
 ): Finding {
   const date = fields.has('Age') ? undefined : parseDate(fields.get('Date') ?? '', answeredAt)
   if (date === undefined) {
-    return doubtful('its answer names no time of its own', 'compare the clocks by hand: date -u')
+    return doubtfulFinding(
+      'its answer names no time of its own',
+      'compare the clocks by hand: date -u',
+    )
   }
   // A Date is cut to the second, so the real moment is half a second later on average.
   const ahead = date + 500 - (askedAt + answeredAt) / 2
@@ -80,8 +83,8 @@ export function judgeClock(
   const seconds = Math.round(off / 1000)
   const found =
     seconds === 0 ? 'the same' : `ours is ${seconds} s ${ahead < 0 ? 'ahead' : 'behind'}`
-  if (off > limit.wrong) return wrong(found, limit.mend)
-  return off > limit.doubtful ? doubtful(found, limit.mend) : right(found)
+  if (off > limit.wrong) return wrongFinding(found, limit.mend)
+  return off > limit.doubtful ? doubtfulFinding(found, limit.mend) : goodFinding(found)
 }
 
 const MARKS = { right: 'ok   ', doubtful: 'doubt', wrong: 'WRONG', 'not asked': '-    ' } as const

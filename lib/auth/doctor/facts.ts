@@ -40,7 +40,7 @@ export interface Examination {
 }
 
 /** A probe, its answer, and what this instance says arrived, when it is the one that answered. */
-export interface Probed {
+export interface ProbeResult {
   readonly outcome: Outcome
   readonly answer: ProbeAnswer | undefined
   /** The name of the question in the probe. */
@@ -77,7 +77,7 @@ export async function sendProbe(
     ...question
   }: Question & Partial<Pick<ProbeQuestion, 'padding' | 'about' | 'fails'>>,
   reach?: Reach,
-): Promise<Probed> {
+): Promise<ProbeResult> {
   const { clock, random } = of
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
@@ -111,9 +111,9 @@ export async function checkOf(of: Examination, nonce: string): Promise<SeenCheck
 export const metadataPath = '/saml/metadata.xml'
 
 /** A probe to the service at its own address. */
-export const direct = oncePerExamination(of => probeDirectly(of))
+export const directProbe = oncePerExamination(of => probeDirectly(of))
 
-function probeDirectly(of: Examination, about?: string): Promise<Probed> {
+function probeDirectly(of: Examination, about?: string): Promise<ProbeResult> {
   const { listen, domain, proxyProtocol, trustedProxies } = of.config
   const uri = addressOf(listen, metadataPath)
   const asBalancer = proxyProtocol && AddressSet.fromCidrs(trustedProxies).has(uri.host)

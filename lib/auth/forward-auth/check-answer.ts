@@ -14,7 +14,7 @@ import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts, PassReason } from '../access/outcome.ts'
 import {
-  type Denied,
+  type DeniedRequest,
   formNotKept,
   loginFacts,
   loginOfPage,
@@ -41,7 +41,7 @@ type CheckDecision =
 /** Decides the request that a check asks about. */
 export function decide(
   verdict: Verdict,
-  denied: Denied,
+  denied: DeniedRequest,
   by: {
     readonly contract: Contract
     readonly sessions: Pick<Sessions, 'wantsRenewal' | 'leadsToRenewal'>
@@ -114,7 +114,10 @@ export function misroutedAnswer(): Response {
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
 /** The address of a login for a person who opens a page. The login leads back to that page. */
-function loginOf(verdict: Extract<Verdict, { verdict: 'login-needed' }>, denied: Denied): string {
+function loginOf(
+  verdict: Extract<Verdict, { verdict: 'login-needed' }>,
+  denied: DeniedRequest,
+): string {
   const { place, saml } = denied
   const target = pathAndQuery(place)
   if (target.length > longestTarget) return loginOfPage(verdict, denied)

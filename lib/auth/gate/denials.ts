@@ -14,7 +14,7 @@ import { type NotKept, whyNotKept } from '../pages/failures.ts'
 import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
-export interface Denied {
+export interface DeniedRequest {
   readonly request: Request
   readonly place: Place
   readonly config: Config
@@ -27,7 +27,7 @@ type LoginNeeded = Extract<Verdict, { verdict: 'login-needed' }>
 /** The answer to a request that the rules refuse. */
 export function refusedByRule(
   { access, session }: Extract<Verdict, { verdict: 'refused' }>,
-  { request, place, config, saml, failurePage }: Denied,
+  { request, place, config, saml, failurePage }: DeniedRequest,
 ): Response {
   const other = saml.loginAddress(pathAndQuery(place), 'other')
   const told = { access, user: session?.subject, tell: config.accessTell, other }
@@ -51,14 +51,14 @@ export function refusedSocket(
  */
 export function loginOfPage(
   { rule }: LoginNeeded,
-  { request, place, config, saml }: Denied,
+  { request, place, config, saml }: DeniedRequest,
 ): string {
   const how = rule?.login === undefined ? undefined : rule
   return saml.loginAddress(pageOf(request, config.baseUrl, pathAndQuery(place)), how)
 }
 
 /** The answer to a program. */
-export function programNeedsLogin(verdict: LoginNeeded, denied: Denied): Response {
+export function programNeedsLogin(verdict: LoginNeeded, denied: DeniedRequest): Response {
   return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
 }
 
@@ -66,7 +66,11 @@ export function programNeedsLogin(verdict: LoginNeeded, denied: Denied): Respons
  * The page for a person whose form cannot be kept over a login. It comes before the login, while the browser still has the
  * filled-in form.
  */
-export function formNotKept(because: NotKept, verdict: LoginNeeded, denied: Denied): Response {
+export function formNotKept(
+  because: NotKept,
+  verdict: LoginNeeded,
+  denied: DeniedRequest,
+): Response {
   const { request, config, failurePage } = denied
   const { fields } = request
   const { replaySize: limit } = config.saml

@@ -11,7 +11,7 @@ import { isNavigation } from '../access/navigation.ts'
 import type { LoginReason } from '../access/outcome.ts'
 import { checkToken, passthroughPrefix } from '../access/passthrough.ts'
 import { isPreflight } from '../access/preflight.ts'
-import { type AccessRefusal, type AccessRule, judge, wantedBy } from '../access/rules.ts'
+import { type AccessRefusal, type AccessRule, judgeAccess, wantedBy } from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
 import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
@@ -175,7 +175,10 @@ function withSession(
       ? loginNeeded(request, { because: 'no-session' })
       : { verdict: 'authenticated', session }
   }
-  const judged = judge(access, wantedBy(request, { path, query }, access), { person: session, now })
+  const judged = judgeAccess(access, wantedBy(request, { path, query }, access), {
+    person: session,
+    now,
+  })
   switch (judged.verdict) {
     case 'allowed':
       return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }

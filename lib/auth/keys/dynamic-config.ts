@@ -51,7 +51,7 @@ export interface DynamicConfig {
   readonly identity: readonly IdentityKey[]
 }
 
-export interface Making {
+export interface KeyMakingOptions {
   readonly entityId: string
   readonly domain: string
   readonly now: Milliseconds
@@ -68,7 +68,7 @@ const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
 const IDENTITY_OVERLAP: Milliseconds = 3_600_000
 
 /** New keys of every kind. */
-export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> {
+export async function makeDynamicConfig(making: KeyMakingOptions): Promise<DynamicConfig> {
   return {
     entityId: making.entityId,
     session: [newSecret(making)],
@@ -81,7 +81,7 @@ export async function makeDynamicConfig(making: Making): Promise<DynamicConfig> 
 /** A configuration of an older version, completed with the keys it lacks; undefined when it lacks none. */
 export async function upgradeConfig(
   config: DynamicConfig,
-  making: Pick<Making, 'now' | 'random'>,
+  making: Pick<KeyMakingOptions, 'now' | 'random'>,
 ): Promise<DynamicConfig | undefined> {
   if (config.identity.length > 0) return undefined
   return { ...config, identity: [await newIdentityKey(making)] }
@@ -93,7 +93,7 @@ export async function upgradeConfig(
  */
 export async function rotateKeys(
   config: DynamicConfig,
-  making: Making,
+  making: KeyMakingOptions,
   overlap: {
     readonly session: Milliseconds
     readonly saml: Milliseconds
@@ -156,21 +156,23 @@ export function isLive(now: Milliseconds): (key: Key) => boolean {
   return ({ retires }) => retires === undefined || retires > now
 }
 
-function newKey({ now, random }: Pick<Making, 'now' | 'random'>): Key {
+function newKey({ now, random }: Pick<KeyMakingOptions, 'now' | 'random'>): Key {
   return { kid: random(8).toString('hex'), created: now, retires: undefined }
 }
 
-function newSecret(making: Making): SecretKey {
+function newSecret(making: KeyMakingOptions): SecretKey {
   return { ...newKey(making), key: making.random(32) }
 }
 
-async function newIdentityKey(making: Pick<Making, 'now' | 'random'>): Promise<IdentityKey> {
+async function newIdentityKey(
+  making: Pick<KeyMakingOptions, 'now' | 'random'>,
+): Promise<IdentityKey> {
   const { privateKey } = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' })
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
   return { ...newKey(making), privateKey: pem }
 }
 
-async function newKeyPair(making: Making): Promise<SamlKeyPair> {
+async function newKeyPair(making: KeyMakingOptions): Promise<SamlKeyPair> {
   const { domain, now, makePair = selfSignedCertificate } = making
   const pair = await makePair({ name: domain, now, lifetime: CERTIFICATE_LIFETIME })
   return { ...newKey(making), ...pair }

@@ -13,7 +13,7 @@ import {
   type IdentityKey,
   isLive,
   type Key,
-  type Making,
+  type KeyMakingOptions,
   makeDynamicConfig,
   type SamlKeyPair,
   type SealingKey,
@@ -28,7 +28,7 @@ import {
 } from './dynamic-file.ts'
 import { WatchedFile } from './watched-file.ts'
 
-interface KeyRingOptions extends Omit<Making, 'now'> {
+interface KeyRingOptions extends Omit<KeyMakingOptions, 'now'> {
   readonly path: string
   /** Whether the operator distributes the file. Then this instance only reads it, and never makes, completes or rotates it. */
   readonly shared?: boolean

@@ -33,7 +33,7 @@ interface Place {
 }
 
 /** Why a form is not sent: none is kept, or another user is signed in now. */
-export type Withheld = { readonly because: 'gone' | 'other-user' }
+export type WithheldForm = { readonly because: 'gone' | 'other-user' }
 
 export interface SealedForm extends Place, Omit<Form, 'content'> {
   readonly sealed: string
@@ -133,7 +133,7 @@ export class KeptForms {
    * The address of the form of a login, if `owner` may send it. A form of another user is deleted; a form without a known user
    * becomes that of `owner`.
    */
-  async placeOf(id: string, owner: string): Promise<{ readonly target: string } | Withheld> {
+  async placeOf(id: string, owner: string): Promise<{ readonly target: string } | WithheldForm> {
     const own = this.#find(id)
     if (own !== undefined && own.owner === undefined) {
       this.#unknown.set(id, { ...own, owner }, { noUpdateTTL: true })
@@ -154,7 +154,7 @@ export class KeptForms {
     id: string,
     key: string,
     { owner, target }: { readonly owner: string; readonly target: string },
-  ): Promise<Form | Withheld> {
+  ): Promise<Form | WithheldForm> {
     const kept = await this.#claim(id)
     if (kept === undefined) return { because: 'gone' }
     if ((kept.owner ?? owner) !== owner) return { because: 'other-user' }

@@ -17,7 +17,7 @@ import { ContentTooSlow } from '../../http/proxy/forward.ts'
 import { gather } from '../../http/server/gather.ts'
 import { isOwnPost } from '../access/own-origin.ts'
 import type { Session } from '../session/token.ts'
-import type { Form, Withheld } from './kept-forms.ts'
+import type { Form, WithheldForm } from './kept-forms.ts'
 import { dropFlow, flowIdIn, idLengths, stateOf } from './login-state.ts'
 import { ownerOf } from './owner.ts'
 import type { Saml } from './parts.ts'
@@ -110,7 +110,7 @@ export function notSent(
   saml: Saml,
   request: Request,
   what: {
-    readonly because: Withheld['because'] | 'foreign'
+    readonly because: WithheldForm['because'] | 'foreign'
     /** The target that the page links to. */
     readonly target: string
     readonly fields?: Fields

@@ -4,7 +4,7 @@
  */
 import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
-import type { Refused } from '../../saml/core/message.ts'
+import type { RefusedMessage } from '../../saml/core/message.ts'
 import type { ResponseRules } from '../../saml/core/verify-response.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
@@ -12,7 +12,7 @@ import type { Job } from './worker/jobs.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
 
 /** Checks a message with these keys. */
-type Check<Verified> = (rules: ResponseRules) => Promise<Verified | Refused>
+type Check<Verified> = (rules: ResponseRules) => Promise<Verified | RefusedMessage>
 
 interface NotVerified {
   readonly ok: false

@@ -24,7 +24,7 @@ import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
-export type Established =
+export type EstablishedSession =
   | { readonly setCookie: Fields; readonly session: Session }
   | { readonly refuse: Response }
 
@@ -100,7 +100,11 @@ export class Sessions {
    * Makes a session from the facts of an assertion. The result has the Set-Cookie lines for the response, or a page when there
    * is no usable subject identifier or the session is too large for cookies. `back` is the address of the link on that page.
    */
-  async establish(subject: VerifiedSubject, request: Request, back = '/'): Promise<Established> {
+  async establish(
+    subject: VerifiedSubject,
+    request: Request,
+    back = '/',
+  ): Promise<EstablishedSession> {
     const { clock, random, failurePage, log } = this.#options
     const config = this.#options.config()
     const identity = identityOf(subject, config.identity, this.#options.groupTable())

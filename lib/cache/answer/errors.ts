@@ -20,7 +20,7 @@ import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
-import type { Denied } from '../policy/policy.ts'
+import type { Refusal } from '../policy/policy.ts'
 import { type FileFacts, factsByParent } from '../request/destination.ts'
 import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -247,7 +247,7 @@ export function offlineFailure(): Failure {
 }
 
 /** The 403 for a refusal by the policy, with the sentence that names the rule. */
-export function refusedResponse(request: Request, { deny, sentence }: Denied): Response {
+export function refusedResponse(request: Request, { deny, sentence }: Refusal): Response {
   const facts = { outcome: 'refused', because: deny } as const
   return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
 }
@@ -264,7 +264,7 @@ export function tooManyConnectionsResponse(request: Request, most: number | unde
 }
 
 /** The policy's refusal in a failure, because some rules are checked only after DNS or a redirect. Undefined for other failures. */
-export function refusalOf(error: unknown): Denied | undefined {
+export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
     const { origin } = error
     return {

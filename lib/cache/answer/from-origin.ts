@@ -121,7 +121,7 @@ interface PassParts {
   readonly clock: Clock
 }
 
-/** Passes the request through: it asks the origin and streams the response. Throws the failures of the origin client, and one for a slow origin. */
+/** Passes the request through, and streams the origin's response. Throws the failures of the origin client, and one for a slow origin. */
 export async function passedResponse(
   allowed: AllowedRequest,
   because: MissReason,

@@ -21,7 +21,7 @@ import {
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Validators, validatorsOf } from '../../http/message/validator.ts'
-import type { Recording } from '../builds/builds.ts'
+import type { BuildRecording } from '../builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
@@ -43,7 +43,7 @@ export interface AllowedRequest {
   /** The promise of a claim, while an index that may name the file is still being read. */
   readonly awaited?: Promise<Claim | undefined> | undefined
   /** The recording of a build, which notes the answer; undefined when no build is recorded. */
-  readonly recording?: Pick<Recording, 'given' | 'failed'> | undefined
+  readonly recording?: Pick<BuildRecording, 'given' | 'failed'> | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
   /** The member of Via for this proxy, such as `1.1 cachesvc`. All answers of a service have the same. */

@@ -445,7 +445,7 @@ export class Updates {
     }
   }
 
-  /** The result when the origin has no newer Release file than the one that waits. A suite that the origin has removed is removed here too. */
+  /** The result when the origin has no newer Release file than the waiting one. A suite that the origin has removed is removed here too. */
   async #asBefore(
     entry: Entry,
     found: Exclude<FetchOutcome, { kind: 'filling' }>,

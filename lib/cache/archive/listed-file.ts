@@ -55,7 +55,7 @@ const plain = /^[a-z0-9][\w+~:%-]*(?:[./][\w+~:%-]+)*$/
 /** The longest path. No file system takes a longer one. */
 const longestPath = 4096
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const control = /[\u0000-\u001f\u007f]/
 
 /** The two kinds of indexes of packages. */

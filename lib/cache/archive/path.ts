@@ -169,7 +169,8 @@ function segmentsOf(path: string): readonly string[] {
     if (segment === '..') segments.pop()
     else segments.push(segment)
   }
-  if (path.endsWith('/')) segments.push('') // a directory, even if its name looks like that of a file
+  // The empty last segment marks a directory, even if its name looks like that of a file.
+  if (path.endsWith('/')) segments.push('')
   return segments
 }
 
@@ -184,7 +185,7 @@ export function decodedOnce(text: string): string {
 /** The decoded URL of a key; undefined when the key has a query, because no index names one. */
 export function decodedUrl(key: string): string | undefined {
   if (key.includes('?')) return undefined
-  // Bytes first, text second: an escape is a byte of UTF-8.
+  // The escapes become bytes first and text afterwards, because an escape is one byte of UTF-8.
   return Buffer.from(decodedOnce(key), 'latin1').toString('utf8')
 }
 

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { type GivenFile, keepingEntry, recordedUrl } from './build.ts'
 import { isRecordedStatus } from './build-file.ts'
-import type { Builds, Recording } from './builds.ts'
+import type { BuildRecording, Builds } from './builds.ts'
 
 interface BuildAnswersParts {
   readonly builds: Builds
@@ -23,7 +23,7 @@ export class BuildAnswers {
     this.#parts = parts
   }
 
-  /** The answer within the build `name`. `plain` answers like without a build, and tells the recording which entry the client gets. */
+  /** The answer within the build `name`. `plain` answers like without a build, and gives the recording the entry that the client gets. */
   async answer(
     name: string,
     allowed: AllowedRequest,
@@ -76,7 +76,7 @@ function inBuild(name: string, response: Response): Response {
 
 /** Answers like without a build, and records the answer. */
 async function record(
-  recording: Recording,
+  recording: BuildRecording,
   allowed: AllowedRequest,
   plain: (allowed: AllowedRequest) => Response | Promise<Response>,
 ): Promise<Response> {

@@ -58,7 +58,7 @@ interface OwnBuild extends Build {
 }
 
 /** The recording of the answer to one request. */
-export interface Recording {
+export interface BuildRecording {
   /** Records that the client gets this entry or a part of it, or has it already. */
   readonly given: (entry: Entry) => void
   /** Records that the client gets a status in place of a file. */
@@ -277,7 +277,7 @@ export class Builds {
   }
 
   /** Begins to record the answer to a request. */
-  recording(name: string, url: string): Recording {
+  recording(name: string, url: string): BuildRecording {
     const build = this.#builds.get(name)
     if (build === undefined) return nothingRecorded
     build.coming += 1
@@ -487,7 +487,7 @@ export class Builds {
   }
 }
 
-const nothingRecorded: Recording = {
+const nothingRecorded: BuildRecording = {
   given: () => undefined,
   answered: () => undefined,
   failed: () => undefined,

@@ -40,7 +40,7 @@ interface TreeParts {
 interface Candidate {
   readonly file: FoundFile
   readonly sha256: string
-  /** The destination that its place tells; undefined when the place tells none. */
+  /** The destination by its place; undefined when the place has none. */
   readonly place: FileDestination | undefined
   /** The reason why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined

@@ -4,7 +4,7 @@
 import { day } from '../../async/clock.ts'
 import { type CommandLine, pathOption, program } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { mismatch, type ReadResult, right } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
 
 export type Line = CommandLine<typeof cachesvc>
 
@@ -15,7 +15,7 @@ export type ListOrder = (typeof listOrders)[number]
 
 function readListOrder(text: string): ReadResult<ListOrder> {
   const order = listOrders.find(one => one === text)
-  return order === undefined ? mismatch(text, 'url, size or used') : right(order)
+  return order === undefined ? mismatch(text, 'url, size or used') : readResult(order)
 }
 
 /** A moment as milliseconds since the epoch. A day means its end. */
@@ -26,7 +26,7 @@ function readMoment(text: string): ReadResult<number> {
     : Number.NaN
   if (Number.isNaN(parsed))
     return mismatch(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
-  return right(isDay ? parsed + day : parsed)
+  return readResult(isDay ? parsed + day : parsed)
 }
 
 /** The formats in which a build is exported. */
@@ -36,7 +36,7 @@ export type BuildFormat = (typeof buildFormats)[number]
 
 function readBuildFormat(text: string): ReadResult<BuildFormat> {
   const format = buildFormats.find(one => one === text)
-  return format === undefined ? mismatch(text, 'bundle, list or spdx') : right(format)
+  return format === undefined ? mismatch(text, 'bundle, list or spdx') : readResult(format)
 }
 
 export const cachesvc = program({

@@ -7,11 +7,11 @@ import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /** Asks the service that owns the cache directory, prints its answer, and returns its exit code. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {
-  const code = await printAnswer({ directory, lock: wholeDirectory }, request, complain)
+  const code = await printAnswer({ directory, lock: wholeDirectory }, request, printComplaint)
   if (code === 'forbidden') {
     throw serviceNotAsked(
       `The service of ${directory} answers its own user and root alone: try it with sudo.`,
@@ -36,11 +36,11 @@ export async function printExplanation(
   const code = await printAnswer(
     { directory: config.cacheDirectory, lock: wholeDirectory },
     { do: 'explain', of: url },
-    complain,
+    printComplaint,
   )
   if (code !== undefined && code !== 'forbidden') {
     if (file !== undefined) {
-      await complain(
+      await printComplaint(
         `the running service answered with the settings in force, and did not read ${file} for that`,
       )
     }

@@ -14,7 +14,7 @@ import { keepingKey } from '../store/key.ts'
 import type { BuildFormat } from './arguments.ts'
 import { askService } from './ask.ts'
 import { exportChosen } from './bundle.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /** The operands that each action takes. */
 const actions: Readonly<Record<string, string>> = {
@@ -37,7 +37,9 @@ export async function runBuild(
   const [act = 'list', name = '', file = ''] = operands
   const wants = actions[act]?.split(' ').filter(word => word !== '')
   if (wants === undefined) {
-    await complain(`build takes ${Object.keys(actions).join(', ')}; not ${JSON.stringify(act)}`)
+    await printComplaint(
+      `build takes ${Object.keys(actions).join(', ')}; not ${JSON.stringify(act)}`,
+    )
     return exitCodes.usage
   }
   const printed = act === 'export' && format !== 'bundle' && operands.length === 2
@@ -45,11 +47,11 @@ export async function runBuild(
     operands.length > 1 + wants.length ||
     (!printed && operands.length < wants.length + 1 && act !== 'list')
   ) {
-    await complain(`build ${act} takes ${actions[act] || 'nothing more'}`)
+    await printComplaint(`build ${act} takes ${actions[act] || 'nothing more'}`)
     return exitCodes.usage
   }
   if (wants.length > 0 && !isBuildName(name)) {
-    await complain(buildNameRule)
+    await printComplaint(buildNameRule)
     return exitCodes.usage
   }
   if (act === 'export')
@@ -66,7 +68,7 @@ async function exportBuild(
   const build = await readBuild(config.cacheDirectory, name)
   if (typeof build === 'string' || build.locked === undefined) {
     const because = typeof build === 'string' ? build : 'it is recorded still, so lock it first'
-    await complain(`the build ${name} cannot be exported: ${because}`)
+    await printComplaint(`the build ${name} cannot be exported: ${because}`)
     return exitCodes.failure
   }
   if (format === 'bundle') return exportBundleOf(build, path ?? '', config)
@@ -95,7 +97,9 @@ async function exportBundleOf(build: Build, path: string, config: Config): Promi
     members: [{ name: buildMember(build.name), text: encodeBuild(build, false) }],
   }))
   if (code === exitCodes.success && found < digests.size) {
-    await complain(`${digests.size - found} contents of ${build.name} are missing in the store`)
+    await printComplaint(
+      `${digests.size - found} contents of ${build.name} are missing in the store`,
+    )
     return exitCodes.failure
   }
   return code

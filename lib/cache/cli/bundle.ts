@@ -28,7 +28,7 @@ import { openStore, type ReadableStore } from '../store/store.ts'
 import type { RetentionRules } from '../store/upkeep/rules.ts'
 import { openAdopted, standingOf } from '../suites/known-suites.ts'
 import { withStore } from './list.ts'
-import { complain, ProgressLine } from './terminal.ts'
+import { ProgressLine, printComplaint } from './terminal.ts'
 
 /**
  * Imports a bundle or a directory, and prints a summary. The exit code is that of a failure when the store has none of the files
@@ -135,7 +135,7 @@ function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun:
   return `${lines.join('\n')}\n`
 }
 
-/** The stats of a path. Throws with advice when it is unreadable: an import runs as the user of the service, who can read few directories. */
+/** The stats of a path. Throws with advice when this user, who is that of the service and can read few directories, cannot read it. */
 async function readableStats(path: string): Promise<Stats> {
   try {
     await access(path, constants.R_OK)
@@ -169,7 +169,7 @@ export function exportChosen(
   return withStore(config, async store => {
     const { chosen, unread, members } = await choose(store)
     for (const { key, because } of unread) {
-      await complain(
+      await printComplaint(
         `${key} cannot be read, so packages that only it names are missing: ${because}`,
       )
     }
@@ -185,13 +185,14 @@ export function exportChosen(
       const by = `cachesvc ${packageVersion()}`
       const exported = await exportBundle({ store, sink, now, chosen, members, by, onRead })
       line.end()
-      for (const { key, because } of exported.leftOut) await complain(`left out ${key}: ${because}`)
+      for (const { key, because } of exported.leftOut)
+        await printComplaint(`left out ${key}: ${because}`)
       if (exported.files === 0) {
         await sink.abandon()
         const { length } = exported.leftOut
         const none =
           length === 0 ? 'nothing stored is meant' : `${countOf(length, 'file')} left out`
-        await complain(`${none}: no bundle was written`)
+        await printComplaint(`${none}: no bundle was written`)
         return exitCodes.failure
       }
       await sink.finish()

@@ -12,7 +12,7 @@ import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
 import type { Line } from './arguments.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /** Runs a command. Returns the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
@@ -23,9 +23,9 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   const withFiles = () => load().then(withFilesChecked)
   const { 'check-config': checks, 'dump-config': dumps } = options
   const loaded = await (checks || (run === 'serve' && !dumps) ? withFiles() : load())
-  for (const warning of loaded.warnings) await complain(`warning: ${warning}`, 'warn')
+  for (const warning of loaded.warnings) await printComplaint(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
-    for (const problem of loaded.problems) await complain(problem)
+    for (const problem of loaded.problems) await printComplaint(problem)
     // The service runs on with its old configuration, and operators ask for its status most when the new one is wrong.
     if (run !== 'status' && run !== 'stats' && run !== 'socket-unit') return exitCodes.configuration
     const likely = await likelyConfig(loaded.file, options['cache-dir'])
@@ -33,7 +33,10 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     if (run === 'socket-unit') return printSocketUnit(likely)
     const { cacheDirectory } = likely
     const { askService } = await import('./ask.ts')
-    await complain(`the configuration is wrong; the service of ${cacheDirectory} is asked`, 'warn')
+    await printComplaint(
+      `the configuration is wrong; the service of ${cacheDirectory} is asked`,
+      'warn',
+    )
     return askService(cacheDirectory, { do: run, json: options.json })
   }
   const { value: config, warnings, file } = loaded
@@ -42,7 +45,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { serviceDirectoryProblem } = await import('./service-directory.ts')
       const problem = await serviceDirectoryProblem(config.cacheDirectory)
       if (problem !== undefined) {
-        await complain(problem)
+        await printComplaint(problem)
         return exitCodes.configuration
       }
     }
@@ -94,7 +97,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'release': {
       const { until, now, reason } = options
       if (now && until !== undefined) {
-        await complain('--now and --until exclude each other')
+        await printComplaint('--now and --until exclude each other')
         return exitCodes.usage
       }
       return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })

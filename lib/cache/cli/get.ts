@@ -10,7 +10,7 @@ import { Failure } from '../../errors.ts'
 import { formatAuthority, parseUri } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /** The longest silence of the proxy in milliseconds. The proxy answers an error itself when an origin is silent for long. */
 const silence = 60_000
@@ -25,7 +25,7 @@ export async function printFile(
 ): Promise<ExitCode> {
   const uri = parseUri(url.includes('://') ? url : `http://${url}`)
   if ('problem' in uri) {
-    await complain(`${url} is no http or https URL`)
+    await printComplaint(`${url} is no http or https URL`)
     return exitCodes.usage
   }
   const host = formatAuthority(uri, uri.scheme)
@@ -35,10 +35,10 @@ export async function printFile(
   const { statusCode: status = 0, headers } = response
   if (status !== 200) {
     const sentence = await beginning(response)
-    await complain(`${status}: ${sentence === '' ? response.statusMessage : sentence}`)
+    await printComplaint(`${status}: ${sentence === '' ? response.statusMessage : sentence}`)
     return exitCodes.failure
   }
-  await complain(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
+  await printComplaint(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
   if (output === undefined) for await (const piece of response) await written(piece)
   else await replaceFile(output, response)
   return exitCodes.success

@@ -13,7 +13,7 @@ import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
-import { complain } from './terminal.ts'
+import { printComplaint } from './terminal.ts'
 
 /**
  * Prints every entry whose key matches, in order. The output is JSON, or a line for each entry below a head line, with tabs between the
@@ -47,7 +47,7 @@ export async function printList(
   if (json) await print('\n]\n')
   if (found > 0) return exitCodes.success
   const sought = pattern === undefined ? '' : ` that matches ${JSON.stringify(pattern)}`
-  await complain(`${config.cacheDirectory} holds nothing${sought}`)
+  await printComplaint(`${config.cacheDirectory} holds nothing${sought}`)
   return exitCodes.failure
 }
 
@@ -67,17 +67,17 @@ export async function printChosen(
   const chosen = selectionOf(text, rulesOf(config))
   return withStore(config, async store => {
     let count = 0
-    if (typeof chosen === 'string') await complain(chosen)
+    if (typeof chosen === 'string') await printComplaint(chosen)
     else {
       for await (const some of sortedEntries(store, chosen, orders.url)) {
         await printLines(some, ({ key }) => `${key}\n`)
         count += some.length
       }
-      await complain(`${countOf(count, 'file')}; nothing was changed`)
+      await printComplaint(`${countOf(count, 'file')}; nothing was changed`)
     }
     if (count > 0) return exitCodes.success
     const proposed = await proposal(store, text, act)
-    if (proposed !== undefined) await complain(proposed)
+    if (proposed !== undefined) await printComplaint(proposed)
     return typeof chosen === 'string' ? exitCodes.usage : exitCodes.failure
   })
 }

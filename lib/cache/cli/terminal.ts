@@ -7,7 +7,7 @@ import type { LogLevel } from '../../log/log.ts'
 import { print } from '../../program.ts'
 
 /** Writes a sentence to standard error. `level` is its priority in the journal. */
-export function complain(sentence: string, level: LogLevel = 'error'): Promise<void> {
+export function printComplaint(sentence: string, level: LogLevel = 'error'): Promise<void> {
   return print(errorLine(level, `cachesvc: ${sentence}\n`), process.stderr)
 }
 

@@ -15,8 +15,8 @@ import {
   group,
   listOf,
   listOfGroups,
-  optional,
-  required,
+  optionalSetting,
+  requiredSetting,
   setting,
 } from '../../config/settings.ts'
 import { mirror, type Place, remapFrom, remapTo } from './setting-kinds.ts'
@@ -40,15 +40,15 @@ const mostPlaces = 5000
 
 const file = group('', {
   archives: listOfGroups('list of groups', {
-    name: required(text, 'an archive has a name, such as debian').says(),
-    places: required(
+    name: requiredSetting(text, 'an archive has a name, such as debian').says(),
+    places: requiredSetting(
       listOf(remapFrom, 'places', mostPlaces),
       'an archive has places, such as places: [mirror.example.org/debian]',
     ).says(),
     except: setting(listOf(text, 'names'), []).says(),
-    path: optional(remapTo).says(),
-    to: optional(mirror).says(),
-    with: optional(text).says(),
+    path: optionalSetting(remapTo).says(),
+    to: optionalSetting(mirror).says(),
+    with: optionalSetting(text).says(),
   }).says(),
 })
 

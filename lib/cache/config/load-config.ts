@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { Loaded } from '../../config/config-file.ts'
+import type { LoadResult } from '../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../config/reading.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../config/settings.ts'
 import { isIpLiteral } from '../../http/message/target.ts'
@@ -35,7 +35,7 @@ export async function loadConfig(
   file: string | undefined,
   overrides: Overrides,
   surroundings: UserEnvironment,
-): Promise<Loaded<Config> & { readonly file: string | undefined }> {
+): Promise<LoadResult<Config> & { readonly file: string | undefined }> {
   const { environment } = surroundings
   const named = file ?? nonEmpty(environment['CACHESVC_CONFIG'])
   const notRead = named === undefined ? foreignVariable(environment) : []
@@ -46,7 +46,7 @@ export async function loadConfig(
   const path = named ?? defaultConfigFile
   // The YAML parser is loaded only when there is a file.
   const { loadConfigFile } = await import('../../config/config-file.ts')
-  const read = (mirrors?: Loaded<readonly KnownArchive[]>) => {
+  const read = (mirrors?: LoadResult<readonly KnownArchive[]>) => {
     const check = configCheck(overrides, surroundings, mirrors)
     return loadConfigFile(path, found => check(absolutePaths(found, dirname(path))))
   }
@@ -85,7 +85,7 @@ function absolutePaths(found: unknown, directory: string): unknown {
 export function configCheck(
   overrides: Overrides,
   surroundings: UserEnvironment,
-  mirrors?: Loaded<readonly KnownArchive[]>,
+  mirrors?: LoadResult<readonly KnownArchive[]>,
 ): Check<Config> {
   const checkFile = checkSettings(settings, foreignNames)
   return found => {
@@ -212,7 +212,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironme
 }
 
 /** The outcome of a check when there is no file: its remarks have no line numbers. */
-function bare<T>(checked: ReturnType<Check<T>>): Loaded<T> {
+function bare<T>(checked: ReturnType<Check<T>>): LoadResult<T> {
   const lines = (remarks: readonly Remark[]) => remarks.map(remark => remarkText(remark))
   return checked.ok
     ? { ok: true, value: checked.value, warnings: lines(checked.warnings) }

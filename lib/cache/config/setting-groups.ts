@@ -17,9 +17,9 @@ import {
   group,
   listOf,
   listOfGroups,
-  optional,
+  optionalSetting,
   orNothing,
-  required,
+  requiredSetting,
   setting,
 } from '../../config/settings.ts'
 import {
@@ -37,7 +37,7 @@ import {
 export const archives = listOfGroups(
   'list of groups',
   {
-    origins: required(
+    origins: requiredSetting(
       listOf(mirror, 'places', 16),
       'an archive has at least one origin, the preferred one first',
     ).says(
@@ -57,7 +57,7 @@ export const archives = listOfGroups(
     ).says(
       'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
     ),
-    hold: optional(
+    hold: optionalSetting(
       calendarDay,
       'none',
       'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
@@ -67,13 +67,13 @@ export const archives = listOfGroups(
     except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
       'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
     ),
-    redirects: optional(oneOf('follow', 'pass'), 'that of `redirects`').says(
+    redirects: optionalSetting(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
     clients: setting(listOf(network, 'networks'), []).says(
       'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
     ),
-    credentials: optional(secretPlace, 'none').says(
+    credentials: optionalSetting(secretPlace, 'none').says(
       'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
       'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
     ),
@@ -122,7 +122,7 @@ export const suites = group(
     refresh_for: setting(duration('1h', '365d'), '14d').says(
       'Suites that no client has asked for in so long are not refreshed any more.',
     ),
-    refresh_between: optional(
+    refresh_between: optionalSetting(
       timesOfDay,
       'any time',
       'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
@@ -157,7 +157,7 @@ export const builds = group(
 export const sharedStore = group(
   'A bucket that several nodes share: what one has fetched the others need not fetch, and all give the same generation of a suite ([several machines](several-machines.md)). Files stay on the local disk, and hits come from there. When the bucket does not answer, each node goes on by itself.',
   {
-    url: optional(
+    url: optionalSetting(
       bucketUrl,
       'none: nothing is shared',
       'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials\n  peer_url: http://node1.example.org:3142',
@@ -170,13 +170,16 @@ export const sharedStore = group(
     region: setting(region, 'us-east-1').says(
       'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
     ),
-    credentials: optional(
+    credentials: optionalSetting(
       secretPlace,
       'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
     ).says(
       'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
     ),
-    peer_url: optional(nodeUrl, 'none: other nodes wait until this one has uploaded the file').says(
+    peer_url: optionalSetting(
+      nodeUrl,
+      'none: other nodes wait until this one has uploaded the file',
+    ).says(
       'URL of this node for the others, each node its own. They read along what this node is fetching. `clients` has to admit them.',
     ),
     expire: setting(duration('0s', '3650d'), '30d').says(
@@ -191,7 +194,7 @@ export const retention = group(
     size: setting(size('0', '1024T'), '0').says(
       'Most bytes of stored files, downloads under way included; 0 is no limit. A file larger than half of it is passed through and not stored.',
     ),
-    free: optional(
+    free: optionalSetting(
       size('0', '1024T'),
       'a fiftieth of the file system, at most `1G`',
       'retention:\n  free: 20G',
@@ -287,14 +290,14 @@ export const limits = group('Limits for clients and origins.', {
   per_client: group(
     'Limits for each client: an IPv4 address, or the /64 of an IPv6 address. They do not hold for this machine itself (loopback addresses), nor for the machines under `proxy_protocol`, whose clients are counted by the address they are named with. Clients behind one address that is not named so, such as those of a NAT or of a reverse proxy, are one client. A reload changes these limits for connections that begin after it.',
     {
-      connections: optional(
+      connections: optionalSetting(
         integer(1, 1_000_000),
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
         'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest on which nothing is under way is closed. If there is none, the request waits up to 5 seconds for another to end, and is then answered 429, which apt takes for a failure of the moment as it does 503: it tries again three times. So many connections again (16 at least) may wait; those beyond are closed at once. Pages about the proxy itself are served all the same.',
       ),
-      rate: optional(
+      rate: optionalSetting(
         size('4K', '64G'),
         'no limit',
         'limits:\n  per_client:\n    rate: 10M\n    except: [192.0.2.0/28]',

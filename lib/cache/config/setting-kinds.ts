@@ -4,7 +4,7 @@
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { canonicalHost, readPort, splitPort, withoutBrackets } from '../../config/address-kinds.ts'
 import { readProxyUrl } from '../../config/proxy-url.ts'
-import { mismatch, type ReadResult, right, wrong } from '../../config/reading.ts'
+import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import type { Parent } from '../../http/client/dialling/parents.ts'
 import {
@@ -84,8 +84,8 @@ export const timesOfDay: Kind<TimesOfDay> = kind(
     if (!are) return mismatch(found, 'two times of the day', 'such as "22:00-06:00"')
     const times = { from: hour * 60 + minute, until: lastHour * 60 + lastMinute }
     return times.from === times.until
-      ? wrong('the two times are the same; leave the setting out for any time')
-      : right(times)
+      ? readFailure('the two times are the same; leave the setting out for any time')
+      : readResult(times)
   },
 )
 
@@ -98,7 +98,7 @@ export const calendarDay: Kind<Milliseconds> = kind(
     // Date.parse takes the 31st of February for a day of March.
     return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
       ? mismatch(found, 'a day', 'such as "2026-11-01"')
-      : right(begin + day)
+      : readResult(begin + day)
   },
 )
 
@@ -109,7 +109,7 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
   const { host, subdomains, port } = read.value
   return subdomains || port !== undefined
     ? mismatch(found, 'a host name alone', `write ${host}`)
-    : right(host)
+    : readResult(host)
 })
 
 /** The URL of a bucket, which has neither credentials nor a query. */
@@ -127,31 +127,31 @@ export const nodeUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, foun
 /** Reads a URL without credentials and query. No message quotes it, because it may contain a password by mistake. */
 function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
   const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
-  if ('problem' in uri) return wrong(`${uri.problem} Expected ${what}`)
+  if ('problem' in uri) return readFailure(`${uri.problem} Expected ${what}`)
   if (uri.userinfo !== undefined) {
-    return wrong(`found credentials, which do not belong there; expected ${what}`)
+    return readFailure(`found credentials, which do not belong there; expected ${what}`)
   }
-  return uri.query === undefined ? right(uri) : wrong(`found a query, expected ${what}`)
+  return uri.query === undefined ? readResult(uri) : readFailure(`found a query, expected ${what}`)
 }
 
 /** The region of a bucket, as it stands in signatures. */
 export const region: Kind<string> = kind({ name: 'region', json: string }, found =>
   typeof found === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(found)
-    ? right(found)
+    ? readResult(found)
     : mismatch(found, 'a region such as eu-central-1'),
 )
 
 /** The value of a field in requests. */
 export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>
   typeof found === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,500}[\x21-\x7e])?$/.test(found)
-    ? right(found)
+    ? readResult(found)
     : mismatch(found, 'a line of printable ASCII characters, without blanks at its ends'),
 )
 
 /** An IP address alone. */
 export const ipAddress: Kind<string> = kind({ name: 'IP address', json: string }, found =>
   typeof found === 'string' && isIP(withoutBrackets(found)) !== 0
-    ? right(withoutBrackets(found))
+    ? readResult(withoutBrackets(found))
     : mismatch(
         found,
         'an IP address',
@@ -186,7 +186,7 @@ export const httpUrl: Kind<string> = kind({ name: 'URL', json: string }, found =
   const what = 'a URL such as http://proxy.example.org:3142/_cachesvc/cachesvc.crt'
   if (typeof found !== 'string') return mismatch(found, what)
   const parsed = /^https?:\/\//i.test(found) ? parseUri(found) : { problem: '' }
-  return 'problem' in parsed ? mismatch(found, what) : right(formatUri(parsed))
+  return 'problem' in parsed ? mismatch(found, what) : readResult(formatUri(parsed))
 })
 
 const place = 'a host, a host with a path, or a path'
@@ -228,14 +228,14 @@ function readPlace(
   if (path === undefined) return mismatch(found, what, 'the path climbs above its root')
   if (authority === '') {
     if (scheme !== undefined || path === '') return mismatch(found, what, 'the host is missing')
-    return right({ ...everyHost, text, path })
+    return readResult({ ...everyHost, text, path })
   }
   const host = readHostPattern(authority)
   if (!host.ok) return host
   if (host.value.subdomains && !subdomains) {
     return mismatch(found, what, `one host only; write ${host.value.host}`)
   }
-  return right({ ...host.value, scheme, text, path })
+  return readResult({ ...host.value, scheme, text, path })
 }
 
 const everyHost = { scheme: undefined, host: undefined, subdomains: false, port: undefined }
@@ -253,8 +253,8 @@ export function readHostPattern(found: unknown): ReadResult<HostPattern> {
   if (typeof found !== 'string' || found === '') return mismatch(found, what)
   const text = found.trim()
   const url = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i.exec(text)
-  if (url !== null) return wrong(`found a URL, expected a host; write ${url[1]}`)
-  if (text.includes('@')) return wrong('found a user name, expected a host alone')
+  if (url !== null) return readFailure(`found a URL, expected a host; write ${url[1]}`)
+  if (text.includes('@')) return readFailure('found a user name, expected a host alone')
   if (text.includes('/')) return mismatch(found, what, 'a path cannot be listed, only its host')
   if (text.startsWith('*.')) return mismatch(found, what, `write ${text.slice(1)}`)
   if (text.includes('*')) return mismatch(found, what, 'there are no wildcards but the leading dot')
@@ -265,7 +265,7 @@ export function readHostPattern(found: unknown): ReadResult<HostPattern> {
   const subdomains = parts.host.startsWith('.')
   const host = canonicalHost(subdomains ? parts.host.slice(1) : parts.host)
   if (host === undefined || (subdomains && isIP(host) !== 0)) return mismatch(found, what)
-  return right({ text, host, subdomains, port: port?.value })
+  return readResult({ text, host, subdomains, port: port?.value })
 }
 
 /** The word that can end a list of parents. With it, origins are asked directly when the parents fail. */
@@ -276,52 +276,54 @@ const mostParents = 8
 export function readParentProxies(found: unknown): ReadResult<ParentProxies> {
   if (!Array.isArray(found)) {
     const one = readParentProxy(found)
-    return one.ok ? right({ parents: [one.value], direct: false }) : one
+    return one.ok ? readResult({ parents: [one.value], direct: false }) : one
   }
   const members = found as readonly unknown[]
   const direct = members.at(-1) === directly
   const named = direct ? members.slice(0, -1) : members
-  if (named.length === 0) return wrong('expected the URL of one parent proxy at least')
-  if (named.length > mostParents) return wrong(`expected ${mostParents} parent proxies at most`)
+  if (named.length === 0) return readFailure('expected the URL of one parent proxy at least')
+  if (named.length > mostParents)
+    return readFailure(`expected ${mostParents} parent proxies at most`)
   const parents: ParentProxy[] = []
   for (const [at, member] of named.entries()) {
-    if (member === directly) return wrong(`${directly} can only be the last of the list`)
+    if (member === directly) return readFailure(`${directly} can only be the last of the list`)
     const one = readParentProxy(member)
-    if (!one.ok) return wrong(`${at + 1}: ${one.problem}`)
+    if (!one.ok) return readFailure(`${at + 1}: ${one.problem}`)
     parents.push(one.value)
   }
   const names = new Set(parents.map(parent => formatAuthority(parent)))
   return names.size === parents.length
-    ? right({ parents, direct })
-    : wrong('expected each parent proxy once; list all of its hosts under its `only`')
+    ? readResult({ parents, direct })
+    : readFailure('expected each parent proxy once; list all of its hosts under its `only`')
 }
 
 /** Reads `http://user:password@proxy.example.org:3128`, alone or as `url` beside `only` and `except`. */
 function readParentProxy(found: unknown): ReadResult<ParentProxy> {
   if (!isRecord(found)) {
     const alone = readProxyUrl(found)
-    return alone.ok ? right({ ...alone.value, only: [], except: [] }) : alone
+    return alone.ok ? readResult({ ...alone.value, only: [], except: [] }) : alone
   }
   const { url, only = [], except = [], ...others } = found
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) return wrong(`found the key ${unknown}, expected url, only and except`)
+  if (unknown !== undefined)
+    return readFailure(`found the key ${unknown}, expected url, only and except`)
   const proxy = readProxyUrl(url)
-  if (!proxy.ok) return wrong(`url: ${proxy.problem}`)
+  if (!proxy.ok) return readFailure(`url: ${proxy.problem}`)
   const [listed, excepted] = [readPatterns('only', only), readPatterns('except', except)]
   if (!listed.ok) return listed
   if (!excepted.ok) return excepted
-  return right({ ...proxy.value, only: listed.value, except: excepted.value })
+  return readResult({ ...proxy.value, only: listed.value, except: excepted.value })
 }
 
 function readPatterns(name: string, found: unknown): ReadResult<readonly HostPattern[]> {
-  if (!Array.isArray(found)) return wrong(`${name}: expected a list of host patterns`)
+  if (!Array.isArray(found)) return readFailure(`${name}: expected a list of host patterns`)
   const patterns: HostPattern[] = []
   for (const one of found as readonly unknown[]) {
     const pattern = readHostPattern(one)
-    if (!pattern.ok) return wrong(`${name}: ${pattern.problem}`)
+    if (!pattern.ok) return readFailure(`${name}: ${pattern.problem}`)
     patterns.push(pattern.value)
   }
-  return right(patterns)
+  return readResult(patterns)
 }
 
 /** Ports from the first to the last, both included. */
@@ -344,7 +346,7 @@ export const portOrRange: Kind<number | PortRange> = kind(
     const fits = first !== '' && range.first >= 1 && range.last <= 65_535
     if (!fits) return mismatch(found, what)
     if (range.first > range.last) return mismatch(found, what, 'the smaller number comes first')
-    return right(range.first === range.last ? range.first : range)
+    return readResult(range.first === range.last ? range.first : range)
   },
 )
 

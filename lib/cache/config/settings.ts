@@ -9,9 +9,9 @@ import {
   group,
   listOf,
   listOfGroups,
-  optional,
+  optionalSetting,
   orNothing,
-  required,
+  requiredSetting,
   setting,
 } from '../../config/settings.ts'
 import {
@@ -57,7 +57,7 @@ const nearbyNetworks = [
 const days = (most: number) => integer(0, most, 'a whole number of days')
 
 export const settings = group('', {
-  cache_directory: optional(
+  cache_directory: optionalSetting(
     absolutePath,
     '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`, in whose absence commands other than `serve` use `/var/cache/cachesvc` if that is there',
   ).says(
@@ -65,7 +65,7 @@ export const settings = group('', {
     'The unit of systemd may write to `/var/cache/cachesvc` alone. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`. `--check-config` says when the second is missing.',
   ),
 
-  listen: optional(
+  listen: optionalSetting(
     listOf(listenAddress, 'addresses with ports'),
     'made from `listen_address`, `listen_port` and `alternative_ports`',
     'listen:\n  - 192.0.2.1:3142\n  - "[2001:db8::1]:3142"',
@@ -73,10 +73,10 @@ export const settings = group('', {
     'Addresses to listen on. Write an IPv6 address in brackets. A port alone (`:3142` or `3142`) means all addresses of the machine. Port 0 lets the system choose.',
     'The examples on the setup page use the first address. `--listen` takes precedence over this setting, and sockets from systemd take precedence over both.',
   ),
-  listen_address: optional(ipAddress, 'all addresses of the machine').says(
+  listen_address: optionalSetting(ipAddress, 'all addresses of the machine').says(
     'Address to listen on. Not together with `listen`.',
   ),
-  listen_port: optional(port, `\`${defaultPort}\``).says(
+  listen_port: optionalSetting(port, `\`${defaultPort}\``).says(
     'Port to listen on. Not together with `listen`.',
   ),
   alternative_ports: setting(listOf(port, 'ports'), []).says(
@@ -125,7 +125,7 @@ export const settings = group('', {
   connect_ports: setting(listOf(portOrRange, 'ports'), [443]).says(
     'Ports that are allowed for CONNECT, each a number or a range. The list replaces the default: name 443 too. A port in a host pattern is allowed for that host.',
   ),
-  parent_proxy: optional(
+  parent_proxy: optionalSetting(
     parentProxies,
     'none: origins are asked directly',
     'parent_proxy:\n  - url: http://branch.example.org:3128\n    only: [.corp.example.org]\n  - url: http://proxy.example.org:3128\n    except: [192.0.2.7]\n  - direct',
@@ -134,7 +134,7 @@ export const settings = group('', {
     'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
     'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
   ),
-  user_agent: optional(
+  user_agent: optionalSetting(
     fieldText,
     '`Debian APT-HTTP/1.3 (cachesvc/VERSION)`',
     'user_agent: Debian APT-HTTP/1.3 (2.6.1)',
@@ -151,10 +151,10 @@ export const settings = group('', {
   remap: listOfGroups(
     'list of groups',
     {
-      from: required(remapFrom, 'a rule has both, from and to').says(
+      from: requiredSetting(remapFrom, 'a rule has both, from and to').says(
         'The requested place. A host, `archive.example.org` or `.example.org` with every host below it; a host with a path, `archive.example.org/debian`, and everything below that path; or a path alone, `/old/InRelease`, which is that one file on all hosts. With `http://` or `https://` in front the rule applies to that scheme only, with a port to that port only.',
       ),
-      to: required(remapTo, 'a rule has both, from and to').says(
+      to: requiredSetting(remapTo, 'a rule has both, from and to').says(
         'The place to fetch from: a host, optionally with a port and a path. The rest of the path is appended. `http://` or `https://` in front sets the scheme; otherwise it is that of the request. A path alone is on the requested host.',
       ),
     },
@@ -181,7 +181,7 @@ export const settings = group('', {
       'Mirror, with or without a path, that replaces the hosts below debian.org for all files in `/debian/`: `ftp.*.debian.org` and the others that have it. Its path is put before the requested path. The hosts of past releases (`archive`) and of dated ones (`snapshot`) are not replaced.',
       'The security archive is separate: with this setting `/debian-security/` on these hosts is fetched from security.debian.org if that host is allowed, otherwise from the requested host.',
     ),
-    mirrors: optional(
+    mirrors: optionalSetting(
       absolutePath,
       'what `mirrors.yaml` among the examples of the package has',
       'overrides:\n  mirrors: /etc/cachesvc/mirrors.yaml\n  debian_server: mirror.example.org',

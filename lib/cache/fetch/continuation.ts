@@ -30,12 +30,12 @@ import {
 import type { Logger } from '../../log/log.ts'
 import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { Resumable } from '../store/content/downloads.ts'
+import type { ResumableDownload } from '../store/content/downloads.ts'
 import { expectedContent, type WantedFile } from './found.ts'
 import type { Answer, Ask } from './origin-question.ts'
 
 /** A file whose first bytes have arrived. */
-export interface Beginning {
+export interface PartialFile {
   readonly size: number
   /** The length of the whole file, when the origin named it. */
   readonly length: number | undefined
@@ -72,7 +72,7 @@ interface ResumptionOptions {
  */
 export async function resumedContent(
   wanted: WantedFile,
-  left: Resumable,
+  left: ResumableDownload,
   { clock, log, ask, lifetime }: ResumptionOptions,
 ): Promise<BegunContent | undefined> {
   const { key, uri } = wanted
@@ -104,7 +104,7 @@ export async function resumedContent(
 }
 
 /** The fields of a request for the rest; undefined when only the whole file can be requested. */
-export function restFields(begun: Beginning): Fields | undefined {
+export function restFields(begun: PartialFile): Fields | undefined {
   const { size, fields, promised, received } = begun
   if (size === 0) return undefined
   const validators = validatorsOf(fields, received)
@@ -120,7 +120,7 @@ export function restFields(begun: Beginning): Fields | undefined {
  * Checks that a 206 with these fields is the rest, and returns the size of the whole file. Throws ContentChanged when the part begins
  * elsewhere, does not reach the end, or belongs to another representation.
  */
-export function checkRest(begun: Beginning, part: Fields, now: Milliseconds): number {
+export function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number {
   const range = parseContentRange(part.get('Content-Range') ?? '')
   if (range?.kind !== 'range' || range.range.first !== begun.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
@@ -154,7 +154,7 @@ function contradict(a: Validators, b: Validators): boolean {
 
 /** Throws ContentChanged when a second 200 with these fields has another file. If there is a date, it decides. */
 export function checkWhole(
-  begun: Beginning,
+  begun: PartialFile,
   whole: { readonly fields: Fields; readonly length: number | undefined },
   now: Milliseconds,
 ): void {

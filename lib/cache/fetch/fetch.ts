@@ -18,7 +18,7 @@ import {
   confirmedEntry,
   draftEntry,
   type EntryDraft,
-  unstorable,
+  unstorableReason,
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
@@ -27,7 +27,6 @@ import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type ContentOutcome,
   conditionalFields,
-  differs,
   examinedContent,
   expectedAtStart,
   expectedContent,
@@ -36,6 +35,7 @@ import {
   type FetchUnderWay,
   type IncomingFile,
   isOldVersion,
+  isOtherContent,
   isSuperseded,
   type NearAnswer,
   type NearContent,
@@ -46,7 +46,7 @@ import {
 } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
-import { keep, transfer, watchAbandoned } from './transfer.ts'
+import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
@@ -364,7 +364,7 @@ export class Fetcher {
       if (answer.others) return this.#elsewhere(running, answer, failure)
       if (stored !== undefined) throw failure
     }
-    const passing = unstorable(fields, this.#options.storesAll(wanted.uri)) ?? found
+    const passing = unstorableReason(fields, this.#options.storesAll(wanted.uri)) ?? found
     if (passing !== undefined) onNotStored(passing)
     try {
       const previous = this.#wrong.before(key) ?? stored
@@ -410,7 +410,7 @@ export class Fetcher {
     if (from === 'origin') {
       void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
     }
-    const changed = wanted.stored !== undefined && differs(draft, length, wanted.stored)
+    const changed = wanted.stored !== undefined && isOtherContent(draft, length, wanted.stored)
     const { near, response } = begun.from
     const { parent } = response
     const verified = proofOf(wanted)
@@ -457,7 +457,7 @@ export class Fetcher {
         },
       })
       await running.claimed
-      const settled = keep(running.wanted, { draft, download }, this.#options)
+      const settled = keepEntry(running.wanted, { draft, download }, this.#options)
       if (settled.kind === 'stored') {
         this.#wrong.forget(wanted)
         void settled.kept.then(() => this.#noteStored(key, download))

@@ -150,7 +150,11 @@ export function conditionalFields(wanted: WantedFile, now: Milliseconds): Fields
 }
 
 /** Whether a head alone shows other content than the stored one, by its length or by a validator that the origin sent both times. */
-export function differs(draft: EntryDraft, length: number | undefined, stored: Entry): boolean {
+export function isOtherContent(
+  draft: EntryDraft,
+  length: number | undefined,
+  stored: Entry,
+): boolean {
   if (length !== undefined && length !== stored.size) return true
   const now = Fields.of(...draft.fields)
   const before = Fields.of(...stored.fields)

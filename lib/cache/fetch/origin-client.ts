@@ -15,7 +15,7 @@ import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { asks, type CompiledParent, compileParents } from '../policy/routing.ts'
+import { type CompiledParent, compileParents, isAskedThrough } from '../policy/routing.ts'
 
 /** Makes the client. Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
@@ -53,7 +53,7 @@ function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
     direct,
     asks: (parent, authority) => {
       const compiled = hosts.get(parent)
-      return compiled !== undefined && asks(compiled, authority)
+      return compiled !== undefined && isAskedThrough(compiled, authority)
     },
     onChange(parent, failure) {
       if (failure === undefined) return log.info('a parent proxy answers again', { parent })

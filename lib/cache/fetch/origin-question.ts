@@ -30,7 +30,7 @@ import {
 } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Admission, Denied, DenyRule } from '../policy/policy.ts'
+import type { Admission, DenyRule, Refusal } from '../policy/policy.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
@@ -40,7 +40,7 @@ interface FollowParts {
   readonly origin: OriginClient
   readonly admit: (uri: TargetUri) => Admission
   /** The refusal to follow a redirect to a place for the wanted file; undefined when it may be followed. */
-  readonly confined: (uri: TargetUri, wanted: TargetUri) => Denied | undefined
+  readonly confined: (uri: TargetUri, wanted: TargetUri) => Refusal | undefined
   /** Whether the client is to follow the redirects of this target itself. */
   readonly passes: (uri: TargetUri) => boolean
   /** Called when an origin refuses credentials of this proxy. */
@@ -287,7 +287,7 @@ interface Hurry {
 }
 
 /** The longest time without a head, or without a byte of content, while another origin could answer. */
-export const patience: Milliseconds = 10_000
+export const originPatience: Milliseconds = 10_000
 
 interface Round {
   readonly question: Question
@@ -379,14 +379,16 @@ export class Mirrors {
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
     const { lifetime } = round.question
     const late = new AbortController()
-    const cancel = this.#parts.clock.after(patience, () => late.abort())
+    const cancel = this.#parts.clock.after(originPatience, () => late.abort())
     try {
       const deadlines = this.#parts.impatient()
       return await askAt(round, place, { deadlines, signal: late.signal })
     } catch (error) {
       if (!late.signal.aborted || lifetime.over) throw error
       const name = originName(place)
-      throw waitedInLine(error) ? failureOf('queue', name, { after: patience }) : slowOrigin(name)
+      throw waitedInLine(error)
+        ? failureOf('queue', name, { after: originPatience })
+        : slowOrigin(name)
     } finally {
       cancel()
     }

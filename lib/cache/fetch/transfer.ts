@@ -214,7 +214,7 @@ function mayPass(status: number): boolean {
 /**
  * Completes a download whose content is complete, and stores its entry. Throws the errors of `Download.complete`.
  */
-export function keep(
+export function keepEntry(
   wanted: WantedFile,
   { draft, download }: { readonly draft: EntryDraft; readonly download: Download },
   { store, log }: { readonly store: Store; readonly log: Logger },

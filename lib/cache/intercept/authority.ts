@@ -42,7 +42,7 @@ export interface Authority {
 const notice = 30 * day
 const lifetime = 10 * 365 * day
 
-/** Opens the CA that the settings name. When they name none, it opens the service's own CA, or makes it. Throws a Failure with one sentence. */
+/** Opens the CA that the settings name, else the service's own CA, which it makes if needed. Throws a Failure with one sentence. */
 export async function openAuthority(config: Config, now: Milliseconds): Promise<Authority> {
   const { cert, key, password, enableCrl } = config.https
   if (cert !== undefined) {

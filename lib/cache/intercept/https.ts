@@ -8,7 +8,7 @@ import { formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
-import { intercepts, type Rules } from '../policy/policy.ts'
+import { isIntercepted, type Rules } from '../policy/policy.ts'
 import {
   type Authority,
   expiresSoon,
@@ -17,7 +17,7 @@ import {
   openAuthority,
 } from './authority.ts'
 import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
-import { Leaves, listenerCertificate } from './leaf.ts'
+import { LeafCertificates, listenerCertificate } from './leaf.ts'
 import { RevocationList } from './revocation-list.ts'
 
 interface HttpsOptions {
@@ -45,7 +45,7 @@ export interface HttpsState {
 /** The parts that exist only with a CA. */
 interface Certifying {
   readonly authority: Authority
-  readonly leaves: Leaves
+  readonly leaves: LeafCertificates
   readonly interceptor: Interceptor
   readonly list: RevocationList | undefined
 }
@@ -62,7 +62,11 @@ export class Https {
     const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
     this.#distrust = distrust
     if (authority === undefined) return
-    const leaves = new Leaves({ authority, clock, addresses: () => leafAddresses(rules().config) })
+    const leaves = new LeafCertificates({
+      authority,
+      clock,
+      addresses: () => leafAddresses(rules().config),
+    })
     const { https, cacheDirectory: directory } = rules().config
     const { issuer } = authority
     this.#certifying = {
@@ -124,7 +128,7 @@ export class Https {
         const host = hostOfName(name)
         if (names().includes(host) || !leaves.covers(host)) return undefined
         // Clients that DNS sends here connect as if to the archive, at port 443.
-        return intercepts({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
+        return isIntercepted({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
       },
     }
   }

@@ -18,8 +18,8 @@ import type { Adopt } from '../../http/server/options.ts'
 import { tlsRules } from '../../http/server/server.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
-import { intercepts, type Rules } from '../policy/policy.ts'
-import type { Leaves } from './leaf.ts'
+import { isIntercepted, type Rules } from '../policy/policy.ts'
+import type { LeafCertificates } from './leaf.ts'
 
 /**
  * - intercepted: the client sent requests through the tunnel
@@ -36,7 +36,7 @@ interface Taken {
 }
 
 interface InterceptorParts {
-  readonly leaves: Pick<Leaves, 'context' | 'covers'>
+  readonly leaves: Pick<LeafCertificates, 'context' | 'covers'>
   readonly distrust: DistrustMemory
   readonly clock: Clock
   readonly rules: () => Rules
@@ -88,7 +88,7 @@ export class Interceptor {
       const host = hostOfName(name)
       if (host === authority.host) return context
       const other = { host, port: authority.port }
-      if (!intercepts(other, rules().policy)) {
+      if (!isIntercepted(other, rules().policy)) {
         throw new Error(`${host} may not be reached through this tunnel`)
       }
       end = other

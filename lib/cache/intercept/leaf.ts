@@ -37,7 +37,7 @@ const margin: Milliseconds = 6 * hour
 const keyLifetime: Milliseconds = hour
 const mostHosts = 1000
 
-export class Leaves {
+export class LeafCertificates {
   readonly #options: LeavesOptions
   readonly #kept = new LRUCache<string, { context: SecureContext; renewal: Milliseconds }>({
     max: mostHosts,
@@ -102,7 +102,7 @@ export class Leaves {
 }
 
 interface ListenerCertificateParts {
-  readonly leaves: Pick<Leaves, 'issue' | 'covers'>
+  readonly leaves: Pick<LeafCertificates, 'issue' | 'covers'>
   readonly names: () => readonly string[]
   readonly clock: Clock
   readonly log: Logger
@@ -113,7 +113,7 @@ interface ListenerCertificateParts {
 /** The time between two checks of the names and the age of the certificate. */
 const interval: Milliseconds = 60_000
 
-/** Issues the first certificate, and replaces it until `stop` is called. Throws a Failure when the CA may issue for no name of this machine. */
+/** Issues the first certificate, and replaces it until `stop` is called. Throws a Failure when the CA covers no name of this machine. */
 export async function listenerCertificate(
   parts: ListenerCertificateParts,
 ): Promise<{ readonly identity: KeyAndCertificate; readonly stop: () => void }> {

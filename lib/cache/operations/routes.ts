@@ -36,7 +36,7 @@ type Page = (request: Request, query: string | undefined) => Response | Promise<
  * answers GET and HEAD of every route, and OPTIONS of the paths that load balancers check. It answers other methods with 405 and other
  * paths with 404.
  */
-export function operations(
+export function operationsHandler(
   sources: OperationsSources,
   live: LiveEvents = new LiveEvents(sources),
 ): (request: Request, path: string, query?: string) => Promise<Response> {

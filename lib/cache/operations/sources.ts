@@ -111,11 +111,11 @@ export interface SuiteState
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   readonly refusal?: string | undefined
   /** The generations that a delay or a hold keeps from clients; undefined when the archive has neither. */
-  readonly delay?: SuiteDelayed | undefined
+  readonly delay?: DelayOfSuite | undefined
 }
 
 /** The generations of a suite that a delay or a hold keeps from clients. */
-interface SuiteDelayed {
+interface DelayOfSuite {
   readonly state: DelayState
   /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
   readonly changes: () => ChangeCount | 'unknown' | undefined

@@ -19,11 +19,11 @@ import { type Activity, Holdings } from '../stats/activity.ts'
 import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import type { Unreferenced } from '../suites/unreferenced.ts'
+import type { UnreferencedPackages } from '../suites/unreferenced.ts'
 import { isBehind } from './behind-text.ts'
 import { LiveEvents } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
-import { operations } from './routes.ts'
+import { operationsHandler } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
 
 interface OperationsParts
@@ -46,7 +46,7 @@ interface OperationsParts
   readonly metrics: CacheMetrics
   readonly verification: Verification
   readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
-  readonly unreferenced: Pick<Unreferenced, 'figures'>
+  readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */
   readonly isShared: (uri: TargetUri) => boolean
@@ -163,7 +163,7 @@ export async function operationsOf(parts: OperationsParts) {
       }),
   }
   const live = new LiveEvents(sources)
-  return { operations: operations(sources, live), sources, live }
+  return { operations: operationsHandler(sources, live), sources, live }
 }
 
 /** The suites whose clients get an earlier Release file than the origin has. The one that is behind for the longest time is first. */

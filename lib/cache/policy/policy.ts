@@ -62,9 +62,9 @@ export type DenyRule =
   | 'connect_ports'
   | 'public-address'
 
-export type Admission = Admitted | Denied
+export type Admission = AdmittedTarget | Refusal
 
-export interface Admitted {
+export interface AdmittedTarget {
   readonly allow: 'cache' | 'passthrough' | 'tunnel'
   /** Whether the host may be at a private address. If it may not, connections go to public addresses only. */
   readonly trusted: boolean
@@ -73,7 +73,7 @@ export interface Admitted {
 }
 
 /** A refusal. */
-export interface Denied {
+export interface Refusal {
   readonly deny: DenyRule
   /** The sentence for the client. It names the setting, the refused value and the change that would admit it. */
   readonly sentence: string
@@ -150,7 +150,7 @@ export function compilePolicy(settings: PolicySettings, own: OwnIdentity): Polic
 export function admitClient(
   { client, authority, inCircle }: ClientApproach,
   policy: Policy,
-): Denied | undefined {
+): Refusal | undefined {
   if (!policy.clients.has(client)) {
     return deny(
       'clients',
@@ -180,7 +180,7 @@ export function limitsOfClient(
 export function admitToArchive(
   client: string,
   { clients, setting }: Confinement,
-): Denied | undefined {
+): Refusal | undefined {
   if (clients.has(client)) return undefined
   return deny(
     'archives.clients',
@@ -193,7 +193,7 @@ export function admitRedirect(
   to: TargetUri,
   wanted: TargetUri,
   confinements: Confinements,
-): Denied | undefined {
+): Refusal | undefined {
   if (confinements.length === 0) return undefined
   // A Location can have any spelling, and confinements compare canonical ones.
   const place = canonicalUri(to)
@@ -246,12 +246,12 @@ export function parentOf(authority: Authority, { parents }: Policy): string | un
 }
 
 /** Whether a CONNECT to this authority would be admitted and intercepted. */
-export function intercepts(authority: Authority, policy: Policy): boolean {
+export function isIntercepted(authority: Authority, policy: Policy): boolean {
   const admission = admitTarget({ kind: 'connect', authority }, policy)
   return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
 }
 
-function circle(authority: Authority): Denied {
+function circle(authority: Authority): Refusal {
   const target = formatAuthority(authority)
   return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
 }
@@ -332,7 +332,7 @@ function and(items: ReadonlyArray<string | number>): string {
   return items.length < 2 ? items.join() : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
-function deny(rule: DenyRule, sentence: string): Denied {
+function deny(rule: DenyRule, sentence: string): Refusal {
   return { deny: rule, sentence }
 }
 

@@ -251,7 +251,7 @@ export function compileParents({ parents, direct }: ParentProxies): CompiledPare
 }
 
 /** Whether a host is asked through this parent. */
-export function asks({ only, except }: CompiledParent, authority: Authority): boolean {
+export function isAskedThrough({ only, except }: CompiledParent, authority: Authority): boolean {
   if (closestPattern(except, authority) !== undefined) return false
   return only === undefined || closestPattern(only, authority) !== undefined
 }
@@ -262,7 +262,7 @@ export function parentsOf(
   compiled: CompiledParents | undefined,
 ): readonly string[] {
   return (compiled?.parents ?? [])
-    .filter(parent => asks(parent, authority))
+    .filter(parent => isAskedThrough(parent, authority))
     .map(({ proxy }) => formatAuthority(proxy))
 }
 
@@ -396,7 +396,7 @@ export function machineAddresses(): readonly string[] {
     .filter(address => address !== undefined)
 }
 
-/** Whether an authority leads to a listener of this proxy: both its host and its port are ours. */
+/** Whether an authority leads to a listener of this proxy: its host and its port both belong to this proxy. */
 export function isOwn(authority: Authority, own: OwnIdentity): boolean {
   return own.ports.has(authority.port) && isOwnHost(authority.host, own)
 }

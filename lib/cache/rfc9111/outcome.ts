@@ -70,7 +70,7 @@ export interface OutcomeFacts {
   readonly origin?: string
   /** The parent proxy through which the origin was asked. */
   readonly parent?: string
-  /** Why the response is not stored. */
+  /** The reason why the response is not stored. */
   readonly notStored?: string | undefined
   /** The build that the request names. */
   readonly build?: string

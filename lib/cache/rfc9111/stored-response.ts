@@ -26,7 +26,7 @@ export type UnstorableReason = 'partial' | 'no-store' | 'private' | 'vary'
  * The reason why the fields of a 200 forbid storing it; undefined when it may be stored. With `always`, the operator knows that the
  * owner of the archive agrees, so every whole file is stored.
  */
-export function unstorable(response: Fields, always = false): UnstorableReason | undefined {
+export function unstorableReason(response: Fields, always = false): UnstorableReason | undefined {
   // 3.3: partial content is not stored as if it were complete. A 200 with Content-Range, which it should not have, is a part.
   if (response.has('content-range')) return 'partial'
   // This deviates from section 3, because Gitea marks every package `private`, and GitLab and Rails every response.

@@ -16,7 +16,6 @@ import { tryEngine } from './s3/engine.ts'
 import {
   type BlobOptions,
   type Lease,
-  patience,
   type SharedContent,
   type SharedOperation,
   type SharedOutcome,
@@ -25,6 +24,7 @@ import {
   type SuitePointer,
   type SuiteRecord,
   type SwapResult,
+  sharedPatience,
 } from './shared-store.ts'
 import { SuiteObjects } from './suites/suite-objects.ts'
 import { type UploadedStore, Uploads } from './uploads.ts'
@@ -138,7 +138,7 @@ export class SharedBucket implements SharedStore {
 
   async lease(key: string): Promise<Lease> {
     if (this.#conditional === 'unknown')
-      await resultInTime(this.#trial, this.#parts.clock, patience)
+      await resultInTime(this.#trial, this.#parts.clock, sharedPatience)
     if (this.#conditional !== 'on' || !this.#usable) return none
     return this.#leases.ask(key, () => {
       return resultInTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
@@ -157,7 +157,8 @@ export class SharedBucket implements SharedStore {
   async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult> {
     if (!this.#usable) return 'away'
     return (
-      (await resultInTime(this.#suites.swap(id, from, to), this.#parts.clock, patience)) ?? 'away'
+      (await resultInTime(this.#suites.swap(id, from, to), this.#parts.clock, sharedPatience)) ??
+      'away'
     )
   }
 

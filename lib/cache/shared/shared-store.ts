@@ -14,7 +14,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The longest time for which a client waits for an answer of the store, and for each piece of a content. */
-export const patience: Milliseconds = 2000
+export const sharedPatience: Milliseconds = 2000
 
 export interface SharedStore {
   /** The content of a digest from byte `first` on; undefined when it is missing, when it does not have `size` bytes, or when the store rests. */
@@ -117,7 +117,7 @@ export interface SharedState {
   readonly renewed: number
   /** Bytes of the largest content that is shared. */
   readonly largest: number
-  /** How far the store's clock is ahead of ours, as its Date says. */
+  /** The store's clock minus the clock of this node, by the Date of its answers. */
   readonly ahead: Milliseconds
 }
 

@@ -34,7 +34,7 @@ interface SharingParts
 const mostOffered = 65_536
 
 /** Makes the parts. From now on each new entry of a shared file is offered to the other nodes. */
-export function sharing(parts: SharingParts) {
+export function sharingOf(parts: SharingParts) {
   const { shared, store, pseudonym, rules, clock, log } = parts
   const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })

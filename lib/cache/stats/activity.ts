@@ -82,7 +82,7 @@ export class Activity {
   readonly #clock: Clock
   readonly #begun: Milliseconds
   readonly #runs: Run[] = []
-  /** The runs that can continue, by client and then by program. One joined key for both was measured to cost more than all other work here. */
+  /** The runs that can continue, by client and then by program. One key of both would cost each request more than all other work here. */
   readonly #open = new Map<string, Map<string, Run>>()
   readonly #programOf = lastAnswer(programOf)
   readonly #problems: AnsweredRequest[] = []

@@ -41,7 +41,7 @@ export function canonicalUri(uri: TargetUri): TargetUri | undefined {
 }
 
 /** NUL, the other C0 controls and DEL, raw or escaped. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are refused
 const CONTROL = /[\u0000-\u001f\u007f]|%[01][0-9A-Fa-f]|%7[Ff]/
 
 /**

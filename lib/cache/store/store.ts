@@ -23,7 +23,7 @@ import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
 import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
-import type { DownloadOptions, Resumable } from './content/downloads.ts'
+import type { DownloadOptions, ResumableDownload } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, givenFiles, Layout, type Surroundings } from './disk/disk.ts'
@@ -41,7 +41,7 @@ import type { StoreListener } from './events.ts'
 import type { SweepOptions, SweepResult } from './upkeep/retention.ts'
 import type { FileSystemSpace, Usage } from './upkeep/room.ts'
 import type { RetentionRules } from './upkeep/rules.ts'
-import { type StoreOptions, type StoreParts, wire } from './wiring.ts'
+import { type StoreOptions, type StoreParts, wireStore } from './wiring.ts'
 
 /** The properties of an entry by which its content is found. */
 type EntryName = Pick<Entry, 'key' | 'digest' | 'size'>
@@ -193,7 +193,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const { directory, clock, log } = options
   const owner = await ownerIn(directory)
   const files = options.disk?.files ?? (owner && givenFiles(owner))
-  const parts = wire({ ...options, disk: { ...options.disk, ...(files && { files }) } })
+  const parts = wireStore({ ...options, disk: { ...options.disk, ...(files && { files }) } })
   const { disk, layout, journal } = parts
   let socket: AdminSocket | undefined
   try {
@@ -380,7 +380,7 @@ export class Store extends ReadableStore {
   }
 
   /** The download of a key that a crash broke off and that can be continued. */
-  resumable(key: string): Resumable | undefined {
+  resumable(key: string): ResumableDownload | undefined {
     return this.#parts.downloads.resumable(key)
   }
 

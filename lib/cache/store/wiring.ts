@@ -33,12 +33,12 @@ export interface StoreOptions {
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'>
 }
 
-export type StoreParts = ReturnType<typeof wire>
+export type StoreParts = ReturnType<typeof wireStore>
 
 const blockMemory = 128 * 1024 * 1024
 
 /** Makes the parts of a store, each with parts that were made before it, and connects their events. It reads and writes nothing. */
-export function wire(options: StoreOptions) {
+export function wireStore(options: StoreOptions) {
   const { directory, clock, log, memory, keepUnnamed } = options
   const events = new StoreEvents()
   const layout = new Layout(directory)

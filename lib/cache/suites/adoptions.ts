@@ -309,9 +309,12 @@ export class Adoptions {
 
   /** Has the thread do a job, and logs the refusals. */
   async #work(job: Omit<Job, 'cacheDirectory' | 'mostTableBytes' | 'now'>): Promise<Adoption> {
-    const { cacheDirectory, memory, clock, log } = this.#parts
+    const { cacheDirectory, memory, clock, log, tables } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
-    const adoption = await this.#thread.run({ ...job, ...about })
+    const adoption = await this.#thread
+      .run({ ...job, ...about })
+      // The thread may have made tables, also when nothing comes of the adoption in the end.
+      .finally(() => tables.readAgain())
     const { generation, missing, refused, notRead = [] } = adoption
     if (generation === undefined && missing === undefined) {
       this.#refusals.set(job.at, refused.join('; '))

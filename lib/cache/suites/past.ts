@@ -21,7 +21,7 @@ interface PastParts extends AdoptedSuites {
   readonly clock: Clock
 }
 
-/** The key of a file, or why there is none, in words for the client. */
+/** The key of a file, or a sentence for the client that says why there is none. */
 type AsOf = { readonly key: string } | { readonly sentence: string }
 
 /** The content that a Release file names for a file; undefined when it names none. */
@@ -30,7 +30,7 @@ type OfDay = Content | 'unreadable' | undefined
 /** The kinds of files that change with each generation. Files of all other kinds never change. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])
 
-export class Past {
+export class PastGenerations {
   readonly #parts: PastParts
 
   constructor(parts: PastParts) {

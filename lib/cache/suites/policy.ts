@@ -8,7 +8,7 @@ import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { Generation, Signature } from './generation.ts'
 
-/** How an archive's Release files are judged. */
+/** The rules by which the Release files of an archive are judged. */
 export interface SuitePolicy {
   readonly verify: 'require' | 'prefer'
   /** Paths of keyring files and of directories with keyring files. */

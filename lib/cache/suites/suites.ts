@@ -35,7 +35,7 @@ import {
 } from './generation.ts'
 import { type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
-import { Past } from './past.ts'
+import { PastGenerations } from './past.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -86,7 +86,7 @@ const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
-  readonly past: Past
+  readonly past: PastGenerations
   /** Finds packages that no index names any more. */
   readonly references: References
   readonly #known: KnownSuites
@@ -108,7 +108,7 @@ export class Suites {
     this.#parts = parts
     this.#known = known
     this.#tables = tables
-    this.past = new Past({ known, tables, clock: parts.clock })
+    this.past = new PastGenerations({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
     this.#adoptions = new Adoptions({
@@ -119,7 +119,6 @@ export class Suites {
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
         this.#lost.clear()
-        tables.readAgain()
         this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },
@@ -481,7 +480,7 @@ export class Suites {
     return this.#ask([source], pathName(path), lost)
   }
 
-  /** What the indexes of packages say about a file. */
+  /** The answer of the indexes of packages about a file. */
   #findFile(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     for (const root of directoriesOf(name)) {
       const sources = this.#known.rootedAt(root)

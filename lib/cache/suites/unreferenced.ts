@@ -76,7 +76,7 @@ const noMarks: Marks = {
   since: new Map(),
 }
 
-export class Unreferenced {
+export class UnreferencedPackages {
   readonly #parts: UnreferencedParts
   readonly #closing = new AbortController()
   readonly #stopLooking: () => void
@@ -92,9 +92,9 @@ export class Unreferenced {
   }
 
   /** Reads the figures of an earlier run and begins to look. Never rejects. */
-  static async start(parts: UnreferencedParts): Promise<Unreferenced> {
+  static async start(parts: UnreferencedParts): Promise<UnreferencedPackages> {
     const marks = parts.after() === 0 ? undefined : await readMarks(parts)
-    return new Unreferenced(parts, marks?.figures)
+    return new UnreferencedPackages(parts, marks?.figures)
   }
 
   /** The figures; undefined before the first look, and while the setting is off. */

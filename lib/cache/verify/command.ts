@@ -8,7 +8,7 @@ import { ownersCommand } from '../../files/directory-owner.ts'
 import { jsonText } from '../../json.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { complain, ProgressLine } from '../cli/terminal.ts'
+import { ProgressLine, printComplaint } from '../cli/terminal.ts'
 import type { Config } from '../config/config.ts'
 import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
 import { type Progress, reportText, type VerificationReport, type WrongFile } from './report.ts'
@@ -59,8 +59,8 @@ export async function verifyRepos(
   const { unreadable } = report.unchecked
   if (unreadable > 0) {
     const { unreadableBecause: why = 'unknown' } = report
-    await complain(`${countOf(unreadable, 'file')} could not be read and checked: ${why}`)
-    if (why === 'permission denied') await complain(ownersCommand(directory))
+    await printComplaint(`${countOf(unreadable, 'file')} could not be read and checked: ${why}`)
+    if (why === 'permission denied') await printComplaint(ownersCommand(directory))
   }
   const right = report.wrong.length === 0 && unreadable === 0 && !refused
   return right ? exitCodes.success : exitCodes.failure

@@ -7,8 +7,8 @@
  * 2. It belongs to the connection of the client that asked and to the identity that asked there (`ConnectionOwner`), and ends with
  *    that connection. Further requests of both take it in the order they came, each when the one before has ended.
  * 3. A request of another identity on the same client connection goes over another connection.
- * 4. Without an identity the user of the next request is unknown. Then only a handshake that is under way goes on, and only with requests whose
- *    credentials are a step of one.
+ * 4. Without an identity the user of the next request is unknown. Then only a handshake that is under way continues, and only with
+ *    requests whose credentials are a step of one.
  * 5. A client connection has one bound connection at most: the newest. It counts against the limits of the pool, which closes the one that
  *    was unused for the longest time when it needs room.
  */

@@ -6,7 +6,7 @@ import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { Alarm } from '../../async/alarm.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
-import { scratch } from '../../bytes/landing.ts'
+import { scratchBuffer } from '../../bytes/landing.ts'
 import type { Member } from '../../members.ts'
 import type { ResponseHeadReader } from '../wire/response-head.ts'
 
@@ -71,7 +71,7 @@ export class OriginConnection implements Reader, Member {
   }
 
   room(): Buffer {
-    return scratch()
+    return scratchBuffer()
   }
 
   /** Bytes that were not asked for must never become the answer to the next request. */
@@ -146,7 +146,7 @@ export class Transport {
     let transport: Transport | undefined
     const onread = {
       // The socket asks for the first room before `transport` is set.
-      buffer: () => (transport === undefined ? scratch() : transport.#offer()),
+      buffer: () => (transport === undefined ? scratchBuffer() : transport.#offer()),
       callback: (count: number, room: Uint8Array) =>
         transport === undefined || transport.#onRead(count, room),
     }
@@ -216,10 +216,10 @@ export class Transport {
   #offer(): Buffer {
     if (this.#stopped || this.socket.destroyed) {
       this.#offered = undefined
-      return scratch().subarray(0, probeBytes)
+      return scratchBuffer().subarray(0, probeBytes)
     }
     this.#offered = this.#reader
-    return this.#reader?.room() ?? scratch()
+    return this.#reader?.room() ?? scratchBuffer()
   }
 
   #onRead(count: number, room: Uint8Array): boolean {
@@ -233,7 +233,7 @@ export class Transport {
   /** Whether a reader that came after the room was offered reads into the same room: the memory that all share. */
   #sharesRoom(reader: Reader, room: Uint8Array): boolean {
     if (this.#stopped || this.socket.destroyed) return false
-    return room === scratch() && reader.room() === room
+    return room === scratchBuffer() && reader.room() === room
   }
 
   readonly #onData = (bytes: Buffer): void => {

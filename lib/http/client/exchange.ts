@@ -2,7 +2,7 @@
  * One request and the head of its response on one connection, with a deadline for every part.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { Landing, scratch } from '../../bytes/landing.ts'
+import { Landing, scratchBuffer } from '../../bytes/landing.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { writeSoon } from '../../bytes/small-writes.ts'
 import type { Source, Take } from '../../bytes/source.ts'
@@ -121,12 +121,12 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   }
 
   room(): Buffer {
-    return scratch()
+    return scratchBuffer()
   }
 
   read(count: number): boolean {
     this.heard = true
-    let bytes = scratch().subarray(0, count)
+    let bytes = scratchBuffer().subarray(0, count)
     while (bytes.length > 0) {
       const reading = this.#connection.heads.read(bytes)
       if (reading === 'incomplete') return true

@@ -17,8 +17,8 @@
  *
  * # Who closes the connection
  * `ended`, with a response that lets the connection stay, gives it back to the pool. Every other way to `closed` destroys it, except
- * `switched`: then the caller owns it. A client that disconnects ends the request (`failed`) in any state. When only the content is closed, a
- * small rest is read (`left`); a larger one is not, and the connection is destroyed (`ended`).
+ * `switched`: then the caller owns it. A client that disconnects ends the request (`failed`) in any state. When only the content is closed,
+ * a small rest is read (`left`); a larger one is not, and the connection is destroyed (`ended`).
  *
  * # Tries
  * When a kept connection closed without an answer, another try follows with a life of its own. So no late event of the first connection

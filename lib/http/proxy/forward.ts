@@ -23,7 +23,7 @@ import { responseText } from '../wire/framing.ts'
 import { endToEndFields } from './hop-by-hop.ts'
 import { join } from './tunnel.ts'
 
-export interface Forwarding {
+export interface ForwardingOptions {
   readonly origin: OriginClient
   readonly uri: TargetUri
   /** The client's IP address, so that clients take turns at connections. */
@@ -63,18 +63,18 @@ export class ContentTooSlow extends Failure {
 const CONTINUE_TIME: Milliseconds = 2000
 
 /** Sends a request on and resolves to the response, whose content is still to be read. Rejects with an OriginFailure. */
-export function forward(request: Request, to: Forwarding): Promise<Response> {
+export function forward(request: Request, to: ForwardingOptions): Promise<Response> {
   // Most requests have no content, so they wait for none.
   if (!hasContent(request)) return exchange(request, noContent, to)
   return contentOf(request, to).then(content => exchange(request, content, to))
 }
 
-function exchange(request: Request, content: Content, to: Forwarding): Promise<Response> {
+function exchange(request: Request, content: Content, to: ForwardingOptions): Promise<Response> {
   const asked = outgoing(request, to, content)
   return to.origin.request(asked).then(response => to.answered(answerOf(request, response)))
 }
 
-interface UpgradeForwarding extends Forwarding {
+interface UpgradeForwarding extends ForwardingOptions {
   readonly socket: Socket
   readonly head: Buffer
   /** The longest silence in both directions. */
@@ -115,7 +115,7 @@ export async function forwardUpgrade(
   }
 }
 
-function outgoing(request: Request, to: Forwarding, content: Content): OriginRequest {
+function outgoing(request: Request, to: ForwardingOptions, content: Content): OriginRequest {
   const { method, fields, interim } = request
   const awaits = content.kind === 'stream' && /^100-continue$/i.test(fields.get('Expect') ?? '')
   const { lifetime } = request
@@ -140,7 +140,7 @@ function outgoing(request: Request, to: Forwarding, content: Content): OriginReq
 /** Content up to this size in bytes waits in memory until it is complete, so that a client that sends slowly holds no connection. */
 const SMALL = 64 * 1024
 
-async function contentOf(request: Request, to: Forwarding): Promise<Content> {
+async function contentOf(request: Request, to: ForwardingOptions): Promise<Content> {
   const text = request.fields.get('Content-Length')
   const length = text === undefined ? undefined : Number(text)
   const waits = length !== undefined && length <= SMALL && !request.fields.has('Expect')
@@ -161,7 +161,7 @@ async function contentOf(request: Request, to: Forwarding): Promise<Content> {
 }
 
 /** The whole content of a request. Throws a ContentTooSlow, a MalformedContent, or a ClientGone. */
-async function whole(request: Request, to: Forwarding): Promise<Buffer> {
+async function whole(request: Request, to: ForwardingOptions): Promise<Buffer> {
   const blocks: Buffer[] = []
   const source = contentInTime(request, to)
   try {
@@ -175,7 +175,7 @@ async function whole(request: Request, to: Forwarding): Promise<Buffer> {
 }
 
 /** The content of a client, with a time limit for each piece. */
-function contentInTime({ content }: Request, { clock, contentTime }: Forwarding): Source {
+function contentInTime({ content }: Request, { clock, contentTime }: ForwardingOptions): Source {
   const blocks = content[Symbol.asyncIterator]()
   const alarm = new Alarm(clock)
   let closed = false

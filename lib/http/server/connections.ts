@@ -28,7 +28,7 @@ import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 import { RequestContent } from './request-content.ts'
 
 /** The state of one client connection while it lasts. */
-export interface Connection extends Ends {
+export interface Connection extends ConnectionEnds {
   /** The number of requests that have come so far. */
   requests: number
   /** The requests under way, in the order they came. Each learns of it when the connection closes. */
@@ -132,7 +132,7 @@ export class Connections {
     return this.#enter(socket, clientPlace === undefined ? ends : { ...ends, clientPlace })
   }
 
-  #enter(socket: Socket, ends: Omit<Ends, 'life'>): Connection {
+  #enter(socket: Socket, ends: Omit<ConnectionEnds, 'life'>): Connection {
     const begun = {
       life: new Lifetime(),
       requests: 0,
@@ -344,7 +344,7 @@ interface NewConnection {
 }
 
 /** Both ends of the connection a request came on. */
-export interface Ends extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
+export interface ConnectionEnds extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
   readonly clientPlace?: ConnectionPlace
   /** The lifetime ends when the connection is closed. */
   readonly life: Lifetime
@@ -381,7 +381,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
 
   constructor(
     read: ReadRequest,
-    connection: Ends,
+    connection: ConnectionEnds,
     { requestId, clock }: Pick<HttpServerOptions, 'requestId' | 'clock'>,
   ) {
     super()
@@ -425,7 +425,7 @@ interface NodeRequestParts {
 /** The request that Node's parser has read, and a refusal when its head breaks a rule that parser does not know. */
 export function nodeRequest(
   message: IncomingMessage,
-  ends: Ends,
+  ends: ConnectionEnds,
   { options, targets, content = new RequestContent(message), interim }: NodeRequestParts,
 ): { readonly request: LiveRequest; readonly refusal: Refusal | undefined } {
   const method = message.method ?? ''

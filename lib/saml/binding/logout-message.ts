@@ -2,9 +2,14 @@
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
-import { agreedDocument } from '../core/agreement.ts'
 import { revealName } from '../core/encrypted-elements.ts'
-import { logoutLimits, type Refused, readMessage, refuse, refusedBy } from '../core/message.ts'
+import {
+  logoutLimits,
+  type RefusedMessage,
+  readMessage,
+  refuse,
+  refusedBy,
+} from '../core/message.ts'
 import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
 import type { ResponseRules } from '../core/verify-response.ts'
 import { ns } from '../core/vocabulary.ts'
@@ -21,7 +26,7 @@ import { isSigned, signedContent } from '../signature/signature.ts'
 export type LogoutRequest = Readonly<ReturnType<typeof readRequest>>
 export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>
 
-export type LogoutMessage = LogoutRequest | LogoutResponse | Refused
+export type LogoutMessage = LogoutRequest | LogoutResponse | RefusedMessage
 
 export interface LogoutRules extends ResponseRules {
   /** Whether a signature outside these bytes has been verified (HTTP-Redirect). */
@@ -36,7 +41,7 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
     if (allNamed(given.root, 'Signature').length !== (signed ? 1 : 0)) {
       refuse('logout_form', 'a signature where none may stand')
     }
-    const { root } = signed ? signedContent(given, given.root, rules) : agreedDocument(given)
+    const { root } = signed ? signedContent(given, given.root, rules) : given
     // The name is decrypted only after the message is known to be the IdP's.
     const verified = signed || rules.signedOutside
     return read(

@@ -19,7 +19,7 @@ import {
   signatureBehind,
   signatureBy,
   signatureMethods,
-  type Unsigned,
+  type UnsignedText,
 } from '../signature/method.ts'
 import type { SigningKey } from '../signature/sign.ts'
 
@@ -62,7 +62,7 @@ function queryOf({ name, xml, relayState }: Sent): string {
   return relayState === undefined ? query : query + parameter('RelayState', relayState)
 }
 
-function unsignedQuery(message: Sent, { privateKey }: SigningKey): Unsigned {
+function unsignedQuery(message: Sent, { privateKey }: SigningKey): UnsignedText {
   const uri = signatureMethods.rsaSha256
   const data = queryOf(message) + parameter('SigAlg', uri)
   return { key: privateKeyOf(privateKey), uri, data }

@@ -44,7 +44,7 @@ export interface AssertionRules {
   readonly assertionAge: Milliseconds
 }
 
-export interface Expected {
+export interface ExpectedAssertion {
   readonly config: AssertionRules
   /** Entity ID of the IdP. */
   readonly idp: string
@@ -97,7 +97,7 @@ export type AssertionVerdict =
 /** Checks a response and its assertion against what is expected at `now`. */
 export function checkAssertion(
   message: { readonly response: MessageHead; readonly assertion: AssertionFacts },
-  expected: Expected,
+  expected: ExpectedAssertion,
   now: Milliseconds,
 ): AssertionVerdict {
   const { response, assertion } = message
@@ -166,10 +166,10 @@ function normalised(address: string): string {
 class Check {
   readonly findings: AssertionFinding[] = []
   because: AssertionReason | undefined
-  readonly #expected: Expected
+  readonly #expected: ExpectedAssertion
   readonly #now: Milliseconds
 
-  constructor(expected: Expected, now: Milliseconds) {
+  constructor(expected: ExpectedAssertion, now: Milliseconds) {
     this.#expected = expected
     this.#now = now
   }

@@ -16,12 +16,12 @@ import {
   constants,
   createDecipheriv,
   createHash,
-  createPrivateKey,
   type KeyObject,
   privateDecrypt,
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
+import { privateKeyOf } from '../signature/method.ts'
 import { decodeBase64 } from './encoding.ts'
 import { messageLimits, refuse } from './message.ts'
 import { parseXml } from './scan.ts'
@@ -38,19 +38,19 @@ import {
 } from './xml.ts'
 
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
-export type Encrypted = Readonly<ReturnType<typeof readEncrypted>>
+export type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
 
 /**
  * The document that was encrypted, scanned and parsed, with what is declared `around` it. Every private key (PEM) is tried.
  */
 export function decrypt(
-  { name, cipher, oaep, content, keys }: Encrypted,
+  { name, cipher, oaep, content, keys }: EncryptedElement,
   privateKeys: readonly string[],
   around: Prefixes = NOTHING,
 ): XmlDocument {
   let why: string | undefined
   for (const pem of privateKeys) {
-    const privateKey = createPrivateKey(pem)
+    const privateKey = privateKeyOf(pem)
     for (const wrapped of keys) {
       const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
@@ -70,7 +70,7 @@ export function decrypt(
 }
 
 /** A name for each EncryptedKey that stays the same however the message around it is changed: the SHA-256 of its number. */
-export function namesOfKeys({ keys }: Encrypted): readonly string[] {
+export function namesOfKeys({ keys }: EncryptedElement): readonly string[] {
   return keys.map(key => {
     const start = key.findIndex(byte => byte !== 0)
     return createHash('sha256')

@@ -3,7 +3,6 @@
  * elements whose signature has been verified over the encrypted form, so that only the IdP decides what is decrypted. The
  * decrypted text is as untrusted as any message: it is scanned and bounded, and has to be one NameID or one Attribute.
  */
-import { agreedDocument } from './agreement.ts'
 import { decrypt, readEncrypted } from './decryption.ts'
 import { messageLimits, refuse } from './message.ts'
 import { ns } from './vocabulary.ts'
@@ -18,7 +17,7 @@ import {
 } from './xml.ts'
 
 /** The keys for the encrypted parts of a message, and the declarations these parts may use. */
-export interface Opening {
+export interface DecryptionKeys {
   readonly privateKeys: readonly string[]
   /** The root of the verified document. Its declarations around a part apply to that part. */
   readonly root: XmlElement
@@ -30,7 +29,7 @@ export interface Opening {
 const MOST = 64
 
 /** A verified Assertion with the NameID of its Subject and its attributes decrypted. */
-export function revealAssertion(assertion: XmlElement, opening: Opening): XmlElement {
+export function revealAssertion(assertion: XmlElement, opening: DecryptionKeys): XmlElement {
   const open = opener(opening)
   return withChildren(assertion, child => {
     if (child.namespace !== ns.assertion) return child
@@ -40,7 +39,7 @@ export function revealAssertion(assertion: XmlElement, opening: Opening): XmlEle
 }
 
 /** A verified message with its direct NameID decrypted, as in a LogoutRequest (3.7.1). */
-export function revealName(message: XmlElement, opening: Opening): XmlElement {
+export function revealName(message: XmlElement, opening: DecryptionKeys): XmlElement {
   return withName(message, opener(opening))
 }
 
@@ -92,7 +91,7 @@ function checkedAttribute(attribute: XmlElement): XmlElement {
 }
 
 /** Decrypts the parts of one message. All of them together have to keep the limits of one message. */
-function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open {
+function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys): Open {
   let parts = 0
   let characters = 0
   let elements = 0
@@ -100,14 +99,12 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: Opening): Open
     parts += 1
     if (parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
     const around = new Map([...fallback, ...prefixesAt(whole, encrypted)])
-    const document = decrypt(readEncrypted(encrypted), privateKeys, around)
-    const { root, text } = document
+    const { root, text } = decrypt(readEncrypted(encrypted), privateKeys, around)
     characters += text.length
     elements += allElements(root).length
     if (characters > messageLimits.size || elements > messageLimits.elements) {
       refuse('encryption_limit', 'the encrypted parts together are too large')
     }
-    agreedDocument(document)
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
     }

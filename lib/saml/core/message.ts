@@ -83,7 +83,7 @@ export type MessageReason =
   | `metadata_${'form' | 'web-page' | 'no-idp' | 'several-idps' | 'unknown-entity' | 'no-entity-id'}`
   | `metadata_${'no-sign-on' | 'no-key' | 'dates'}`
 
-export interface Refused {
+export interface RefusedMessage {
   readonly ok: false
   readonly because: MessageReason
   /** A sentence for the log. */
@@ -119,7 +119,7 @@ class MessageRefusal extends Error {
 }
 
 /** The facts of a refusal besides its reason. */
-type RefusalFacts = Pick<Refused, 'finding' | 'idpStatus' | 'idpMessage'>
+type RefusalFacts = Pick<RefusedMessage, 'finding' | 'idpStatus' | 'idpMessage'>
 
 /** Ends the reading of a message. */
 export function refuse(because: MessageReason, problem: string, more: RefusalFacts = {}): never {
@@ -127,7 +127,7 @@ export function refuse(because: MessageReason, problem: string, more: RefusalFac
 }
 
 /** The thrown refusal as a value. Any other error is a fault of ours and is thrown again. */
-export function refusedBy(error: unknown): Refused {
+export function refusedBy(error: unknown): RefusedMessage {
   if (!(error instanceof MessageRefusal)) throw error
   return { ok: false, because: error.because, problem: error.message, ...error.more }
 }

@@ -1,7 +1,7 @@
 /**
  * Reads XML 1.0 with namespaces as a tree, and refuses everything but plain elements, attributes and text. The scan is one pass
- * in linear time, because any client may send messages. It knows no SAML. The content counts only after xmldom has read the
- * same (agreement.ts).
+ * in linear time, because any client may send messages. It knows no SAML. The tests require
+ * that xmldom reads the same in whatever passes.
  *
  * # Facts
  * - Parsers disagree about comments, CDATA, processing instructions, DOCTYPE and repeated attributes, and every disagreement
@@ -12,7 +12,7 @@
  */
 import {
   escapeXml,
-  type Growing,
+  type GrowingElement,
   localName,
   Namespaces,
   NOTHING,
@@ -150,7 +150,7 @@ class Scan {
   readonly #text: string
   readonly #limits: XmlLimits
   readonly #namespaces: Namespaces
-  readonly #open: Growing[] = []
+  readonly #open: GrowingElement[] = []
 
   constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text

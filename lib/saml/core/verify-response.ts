@@ -6,11 +6,10 @@
  * facts are read from the canonical bytes that a verified signature is over.
  */
 import type { SignatureRules } from '../signature/method.ts'
-import { isSigned, signedContent } from '../signature/signature.ts'
-import { agreedDocument } from './agreement.ts'
+import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
 import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
 import { revealAssertion } from './encrypted-elements.ts'
-import { type Refused, readMessage, refuse, refusedBy } from './message.ts'
+import { type RefusedMessage, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
   type AssertionFacts,
   issuerOf,
@@ -52,7 +51,7 @@ export async function verifyResponse(
   bytes: Uint8Array,
   rules: ResponseRules,
   mayDecrypt: MayDecrypt,
-): Promise<VerifiedResponse | Refused> {
+): Promise<VerifiedResponse | RefusedMessage> {
   let claimedIssuer: string | undefined
   try {
     // 1. One Response with one assertion, each signature in its place, and the status Success.
@@ -79,13 +78,15 @@ export async function verifyResponse(
     const inner = decrypted?.root ?? held
 
     // 4. A signature over the assertion must hold; without one, that over the Response counts.
-    const itself = isSigned(inner) ? signedContent(decrypted ?? source, inner, rules) : undefined
-    if ((itself ?? signed) === undefined) {
+    const holder = decrypted ?? source
+    const text = isSigned(inner) ? verifySignature(holder, inner, rules) : undefined
+    if (text === undefined && signed === undefined) {
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
-    const assertion =
-      itself?.root ?? (decrypted === undefined ? inner : agreedDocument(decrypted).root)
-    const whole = itself ?? decrypted ?? source
+    // In the text of a signed Response the assertion has been hashed as it stands there, so it is not read again.
+    const isRead = text === undefined || holder === signed
+    const whole = isRead ? holder : readMessage(text, signedLimits)
+    const assertion = isRead ? inner : whole.root
 
     // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
     const fallback = new Map([...schema, ...schemaPrefixes(inner.declares)])

@@ -58,7 +58,7 @@ export interface XmlDocument {
 }
 
 /** An element whose end has not been read yet. */
-export interface Growing extends XmlElement {
+export interface GrowingElement extends XmlElement {
   end: number
   text: string
   content: Array<XmlElement | string>
@@ -85,7 +85,7 @@ export class Namespaces {
   borrows = false
   /** The declarations around the document, when it is a part of another one. */
   readonly #around: Prefixes
-  #root: Growing | undefined
+  #root: GrowingElement | undefined
 
   constructor(around: Prefixes) {
     this.#around = around
@@ -97,12 +97,12 @@ export class Namespaces {
     written: readonly WrittenAttribute[],
     start: number,
     inside: number,
-  ): Growing {
+  ): GrowingElement {
     const declares = this.#declare(written)
     const attributes =
       declares.size === written.length ? NONE : this.#attributesOf(written, declares)
     if (written.length > 0 || tag.startsWith('xmlns')) this.#checkNames(tag, written)
-    const element: Growing = {
+    const element: GrowingElement = {
       name: localName(tag),
       namespace: this.#namespaceOf(prefixOf(tag)),
       tag,
@@ -120,7 +120,7 @@ export class Namespaces {
   }
 
   /** Ends an element, and with it the force of its declarations. */
-  close(element: Growing, end: number): void {
+  close(element: GrowingElement, end: number): void {
     element.end = end
     for (const prefix of element.declares.keys()) this.#scope.get(prefix)?.pop()
     this.declared -= element.declares.size

@@ -5,11 +5,10 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
-import { agreedDocument } from '../core/agreement.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
   metadataLimits,
-  type Refused,
+  type RefusedMessage,
   readMessage,
   refuse,
   refusedBy,
@@ -73,10 +72,10 @@ export interface MetadataRules {
 export function readIdpMetadata(
   bytes: Uint8Array,
   { entityId, certificates, allowSha1 }: MetadataRules,
-): { readonly ok: true; readonly idp: IdpMetadata } | Refused {
+): { readonly ok: true; readonly idp: IdpMetadata } | RefusedMessage {
   try {
     const given = readDocument(bytes)
-    const idp = idpIn(certificates === undefined ? agreedDocument(given) : given, entityId)
+    const idp = idpIn(given, entityId)
     if (certificates === undefined) return { ok: true, idp }
     // Another document is refused for that reason. The facts are read from the signed text.
     const signed = verifySignature(given, given.root, { certificates, allowSha1 })

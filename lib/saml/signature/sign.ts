@@ -6,7 +6,13 @@ import { metadataLimits, readMessage } from '../core/message.ts'
 import { digestMethods, ns, shortName, transforms } from '../core/vocabulary.ts'
 import { allElements, attributeOf, childOf } from '../core/xml.ts'
 import { canonicalText } from './canonical.ts'
-import { privateKeyOf, signatureBehind, signatureBy, type Unsigned, usualMethod } from './method.ts'
+import {
+  privateKeyOf,
+  signatureBehind,
+  signatureBy,
+  type UnsignedText,
+  usualMethod,
+} from './method.ts'
 
 export interface SigningKey {
   /** PEM */
@@ -42,7 +48,7 @@ export async function signElementBehind(text: string, options: SigningOptions): 
 function prepare(
   text: string,
   options: SigningOptions,
-): { readonly unsigned: Unsigned; readonly finish: (value: Buffer) => string } {
+): { readonly unsigned: UnsignedText; readonly finish: (value: Buffer) => string } {
   const { id, key, digestMethod = digestMethods.sha256 } = options
   const privateKey = privateKeyOf(key.privateKey)
   const { signatureMethod = usualMethod(privateKey) } = options

@@ -9,7 +9,6 @@
  * read at all.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { agreedDocument } from '../core/agreement.ts'
 import { decodeBase64 } from '../core/encoding.ts'
 import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
 import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
@@ -40,7 +39,7 @@ export function signedContent(
   element: XmlElement,
   rules: SignatureRules,
 ): XmlDocument {
-  return agreedDocument(readMessage(verifySignature(document, element, rules), signedLimits))
+  return readMessage(verifySignature(document, element, rules), signedLimits)
 }
 
 /**

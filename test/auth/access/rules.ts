@@ -4,7 +4,12 @@
 import t from 'tap'
 import { isAmbiguous } from '../../../lib/auth/access/passthrough.ts'
 import { askedPath, pathRuleProblem } from '../../../lib/auth/access/path-rule.ts'
-import { type AccessRules, fits, judge, wantedBy } from '../../../lib/auth/access/rules.ts'
+import {
+  type AccessRules,
+  judgeAccess,
+  matchesPattern,
+  wantedBy,
+} from '../../../lib/auth/access/rules.ts'
 import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
@@ -32,7 +37,7 @@ t.test('72, 73, 74, 75: two hundred requests have the verdict of the table', t =
     const access = sets.get(set)
     if (access === undefined) throw new Error(set)
     const wanted = wantedBy({ method, fields: Fields.empty }, { path }, access)
-    const judged = judge(access, wanted, { person: personOf(who, now), now })
+    const judged = judgeAccess(access, wanted, { person: personOf(who, now), now })
     t.same([judged.verdict, judged.rule?.line], [verdict, line], `${set} ${who} ${method} ${path}`)
   }
   t.end()
@@ -55,7 +60,7 @@ t.test('74: a method that a field names has to be allowed as well', t => {
   ] as const) {
     const fields = Fields.of([name, value])
     const wanted = wantedBy({ method: 'GET', fields }, { path: '/admin/x' }, access)
-    const judged = judge(access, wanted, { person: aud, now })
+    const judged = judgeAccess(access, wanted, { person: aud, now })
     t.equal(judged.verdict, verdict, `${name}: ${value}`)
   }
   for (const [query, verdict] of [
@@ -82,7 +87,7 @@ t.test('74: a method that a field names has to be allowed as well', t => {
       { path: '/admin/x', query },
       access,
     )
-    t.equal(judge(access, wanted, { person: aud, now }).verdict, verdict, query)
+    t.equal(judgeAccess(access, wanted, { person: aud, now }).verdict, verdict, query)
   }
   t.end()
 })
@@ -106,10 +111,10 @@ t.test('a value fits a pattern letter by letter, `*` for any text', t => {
     ['a*b', 'a*b', true],
     ['ops\n', 'ops', false],
   ] as const) {
-    t.equal(fits(value, pattern), expected, `${value} ${pattern}`)
+    t.equal(matchesPattern(value, pattern), expected, `${value} ${pattern}`)
   }
   const long = `${'a'.repeat(50_000)}b`
-  t.notOk(fits(long, `${'*a'.repeat(200)}*c`), 'in linear time')
+  t.notOk(matchesPattern(long, `${'*a'.repeat(200)}*c`), 'in linear time')
   t.end()
 })
 

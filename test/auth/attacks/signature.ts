@@ -47,6 +47,16 @@ refuses(
   },
 )
 refuses(
+  '2: the assertion is signed by a stranger, the response around it by the IdP',
+  'signature_invalid',
+  (lab, id) => {
+    const { response, assertion } = lab.idp.writing({ inResponseTo: id })
+    const foreign = { id: assertion.id, key: rsaPair('stranger') }
+    const whole = responseXml(response, signElement(assertionXml(assertion), foreign))
+    return signElement(whole, { id: response.id, key: lab.idp.key })
+  },
+)
+refuses(
   '8: the signature is by HMAC with the public certificate',
   'signature_algorithm',
   (lab, id) => {

@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import {
-  doubtful,
+  doubtfulFinding,
   type Finding,
+  goodFinding,
   judgeClock,
   linesOf,
-  right,
   sumUp,
-  wrong,
+  wrongFinding,
 } from '../../../lib/auth/doctor/check.ts'
 import { certificates, judgeIdpClock, validity } from '../../../lib/auth/doctor/checks/idp.ts'
 import { judgeCertificates } from '../../../lib/auth/doctor/checks/public-host.ts'
@@ -190,20 +190,28 @@ t.test('readiness is told in the service’s own words', t => {
 
 t.test('a report is for a terminal and for scripts', t => {
   const clock = { what: 'clock' }
-  t.same(linesOf({ ...clock, ...right('the same') }), ['ok     clock: the same'])
-  t.same(linesOf({ ...clock, ...doubtful('odd', 'look') }), ['doubt  clock: odd', '       look'])
-  t.same(linesOf({ ...clock, ...wrong('bad', 'mend it') }), ['WRONG  clock: bad', '       mend it'])
+  t.same(linesOf({ ...clock, ...goodFinding('the same') }), ['ok     clock: the same'])
+  t.same(linesOf({ ...clock, ...doubtfulFinding('odd', 'look') }), [
+    'doubt  clock: odd',
+    '       look',
+  ])
+  t.same(linesOf({ ...clock, ...wrongFinding('bad', 'mend it') }), [
+    'WRONG  clock: bad',
+    '       mend it',
+  ])
   const unasked = { state: 'not asked', found: 'is it right?' } as const
   t.same(linesOf({ ...clock, ...unasked }), ['-      clock: is it right?'])
-  t.same(linesOf({ ...clock, ...right('a\x1b[31m\nb') }), ['ok     clock: a\\u001b[31m\\u000ab'])
-  t.ok((linesOf({ ...clock, ...right('y'.repeat(10_000)) })[0]?.length ?? 0) < 700)
+  t.same(linesOf({ ...clock, ...goodFinding('a\x1b[31m\nb') }), [
+    'ok     clock: a\\u001b[31m\\u000ab',
+  ])
+  t.ok((linesOf({ ...clock, ...goodFinding('y'.repeat(10_000)) })[0]?.length ?? 0) < 700)
   const summed = (...found: readonly Finding[]) => sumUp(found.map(one => ({ ...clock, ...one })))
-  t.same(summed(right('')), { line: 'Nothing is wrong: 1 checks.', exitCode: 0 })
-  t.same(summed(right(''), doubtful('', '')), {
+  t.same(summed(goodFinding('')), { line: 'Nothing is wrong: 1 checks.', exitCode: 0 })
+  t.same(summed(goodFinding(''), doubtfulFinding('', '')), {
     line: '0 wrong, 1 doubtful, 1 right.',
     exitCode: 0,
   })
-  t.same(summed(wrong('', ''), right(''), unasked), {
+  t.same(summed(wrongFinding('', ''), goodFinding(''), unasked), {
     line: '1 wrong, 0 doubtful, 1 right, 1 not asked.',
     exitCode: 1,
   })

@@ -4,7 +4,7 @@
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { isCertifiable } from '../../../lib/cache/intercept/authority.ts'
-import { Leaves } from '../../../lib/cache/intercept/leaf.ts'
+import { LeafCertificates } from '../../../lib/cache/intercept/leaf.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -24,7 +24,11 @@ async function leavesOf(change: Parameters<typeof testCa>[0] = {}) {
       },
     },
   }
-  const leaves = new Leaves({ authority: counting as never, clock, addresses: noAddresses })
+  const leaves = new LeafCertificates({
+    authority: counting as never,
+    clock,
+    addresses: noAddresses,
+  })
   return { leaves, clock, issued: () => issued }
 }
 

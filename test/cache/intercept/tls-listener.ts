@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import { connect as connectTcp } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { Leaves, listenerCertificate } from '../../../lib/cache/intercept/leaf.ts'
+import { LeafCertificates, listenerCertificate } from '../../../lib/cache/intercept/leaf.ts'
 import type { KeyAndCertificate } from '../../../lib/http/server/options.ts'
 import { startForTest } from '../../fixtures/cache/service.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
@@ -120,7 +120,7 @@ t.test('without the setting there is neither listener nor CA', async t => {
 t.test('its certificate is made anew when names change and before it ends', async t => {
   const clock = new ManualClock(Date.now())
   const addresses = () => ({ caIssuers: undefined, distributionPoint: undefined })
-  const leaves = new Leaves({ authority: await testCa(), clock, addresses })
+  const leaves = new LeafCertificates({ authority: await testCa(), clock, addresses })
   let names = ['proxy.example.org', '192.0.2.1', 'not_certifiable']
   const log = createMemoryLog()
   const shown: KeyAndCertificate[] = []
@@ -157,7 +157,7 @@ t.test('a CA that may name nothing of ours is told', async t => {
   const clock = new ManualClock(Date.now())
   const authority = await testCa({ permittedNames: { names: ['example.org'], networks: [] } })
   const addresses = () => ({ caIssuers: undefined, distributionPoint: undefined })
-  const leaves = new Leaves({ authority, clock, addresses })
+  const leaves = new LeafCertificates({ authority, clock, addresses })
   const names = () => ['proxy.example.com']
   const parts = { leaves, names, clock, log: createMemoryLog(), onNext: () => {} }
   await t.rejects(listenerCertificate(parts), /may not issue certificates for any name/)

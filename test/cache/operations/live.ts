@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { iterate } from '../../../lib/bytes/source.ts'
 import { LiveEvents } from '../../../lib/cache/operations/live.ts'
-import { operations } from '../../../lib/cache/operations/routes.ts'
+import { operationsHandler } from '../../../lib/cache/operations/routes.ts'
 import { ask, fullSources, noon, request, textOf } from '../../fixtures/cache/operations.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
@@ -42,7 +42,7 @@ t.test('a page gets figures at once and every two seconds, all from one timer', 
 t.test('streams are bounded in number and time, and end with the service', async t => {
   const clock = new ManualClock(noon)
   const live = new LiveEvents(fullSources({ clock }))
-  const handle = operations(fullSources({ clock }), live)
+  const handle = operationsHandler(fullSources({ clock }), live)
   const asked = () => handle(request('GET', '/_cachesvc/live'), '/_cachesvc/live')
   const answer = await asked()
   t.equal(answer.fields.get('Content-Type'), 'text/event-stream')

@@ -3,17 +3,17 @@ import {
   draftEntry,
   type EntryDraft,
   keptFields,
-  unstorable,
+  unstorableReason,
 } from '../../../lib/cache/rfc9111/stored-response.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
 /** What becomes of a 200 with this field. */
 function judge(name: string, value: string): string {
-  return unstorable(Fields.of([name, value])) ?? 'store'
+  return unstorableReason(Fields.of([name, value])) ?? 'store'
 }
 
 t.test('a 200 is stored, with fields or without, but not a part of one', async t => {
-  t.equal(unstorable(Fields.empty), undefined)
+  t.equal(unstorableReason(Fields.empty), undefined)
   t.equal(judge('Content-Length', '5'), 'store')
   t.equal(judge('Content-Range', 'bytes 0-4/10'), 'partial')
 })
@@ -51,7 +51,7 @@ t.test('only Vary: * stands in the way', async t => {
     t.equal(judge('Vary', value), outcome, value)
   }
   const twice = Fields.of(['Vary', 'Accept'], ['Vary', '*'])
-  t.equal(unstorable(twice), 'vary')
+  t.equal(unstorableReason(twice), 'vary')
 })
 
 t.test('cookies do not stop storing, they are left out', async t => {
@@ -71,7 +71,7 @@ t.test('cookies do not stop storing, they are left out', async t => {
     ['Last-Modified', 'Wed, 01 Jan 2025 00:00:00 GMT'],
     ['Cache-Control', 'private="X-User", no-cache="x-once", max-age=5'],
   )
-  t.equal(unstorable(response), undefined)
+  t.equal(unstorableReason(response), undefined)
   t.strictSame(
     [...keptFields(response)].map(([name]) => name),
     ['Date', 'Content-Type', 'Last-Modified', 'Cache-Control'],

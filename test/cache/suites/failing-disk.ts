@@ -1,7 +1,7 @@
 /**
  * A disk that cannot be read for a while: what was adopted is not forgotten for that, and files are compared again when it is back.
  */
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type ChangingArchive, changingArchive } from '../../fixtures/archive/changing-archive.ts'
@@ -62,6 +62,32 @@ t.test('tables and entries that cannot be read for a while', async t => {
       `content 2 of ${archive.root}`,
   )
 })
+
+t.test(
+  'tables that were made again count, also when the disk then fails to say of entries',
+  async t => {
+    const { archive, unreadable } = await adoptedTwice(t)
+    const { cache, origin } = archive
+    const url = origin.url(`/${archive.root}/pool/main/p/p_2_all.deb`)
+    await cache.warm(url)
+    await cache.stop()
+    const directory = join(cache.directory, 'v2/suites')
+    const tables = (await readdir(directory)).filter(name => name.endsWith('.table'))
+    for (const name of tables) await writeFile(join(directory, name), 'damaged')
+    await cache.restart()
+    const explained = async (of: string): Promise<string> =>
+      (await cache.get(`/_cachesvc/explain?url=${encodeURIComponent(of)}`)).text
+    // Both entries are in memory from here on.
+    await explained(origin.url(`/${archive.release}`))
+    t.notMatch(await explained(url), 'Named by')
+    unreadable('entries.log')
+    await cache.get(url)
+    await archive.settle()
+    unreadable()
+    t.ok(cache.log.lines.some(({ message }) => message.includes('not adopted anew')))
+    t.match(await explained(url), 'Named by')
+  },
+)
 
 t.test('a new Release file that comes while no entry can be read', async t => {
   const { archive, unreadable } = await adoptedTwice(t)

@@ -17,7 +17,7 @@ import { openAdopted } from '../../../lib/cache/suites/known-suites.ts'
 import { References } from '../../../lib/cache/suites/references.ts'
 import { TableBuilder } from '../../../lib/cache/suites/table.ts'
 import { tablePath } from '../../../lib/cache/suites/tables.ts'
-import { Unreferenced } from '../../../lib/cache/suites/unreferenced.ts'
+import { UnreferencedPackages } from '../../../lib/cache/suites/unreferenced.ts'
 import { changingArchive } from '../../fixtures/archive/changing-archive.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 import { file } from '../../fixtures/http/scripted-origin.ts'
@@ -46,7 +46,7 @@ async function lab(t: Test) {
   const removed: number[] = []
   let releases = 0
   const start = () =>
-    Unreferenced.start({
+    UnreferencedPackages.start({
       ...{ cacheDirectory: directory, clock, log, store, suites },
       stays: digest => recorded.has(digest),
       after: () => settings.after,

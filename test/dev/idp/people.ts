@@ -1,16 +1,16 @@
 import t from 'tap'
-import { cast, readPeople } from '../../../dev/idp/people.ts'
+import { people, readPeople } from '../../../dev/idp/people.ts'
 
 t.test('the cast has one of each kind, and different names', async t => {
-  t.equal(new Set(cast.map(({ name }) => name)).size, cast.length)
-  t.ok(cast.some(({ email }) => email !== undefined))
+  t.equal(new Set(people.map(({ name }) => name)).size, people.length)
+  t.ok(people.some(({ email }) => email !== undefined))
   t.ok(
-    cast.some(({ email, sAMAccountName }) => email === undefined && sAMAccountName !== undefined),
+    people.some(({ email, sAMAccountName }) => email === undefined && sAMAccountName !== undefined),
   )
   t.ok(
-    cast.some(({ email, sAMAccountName }) => email === undefined && sAMAccountName === undefined),
+    people.some(({ email, sAMAccountName }) => email === undefined && sAMAccountName === undefined),
   )
-  t.ok(cast.some(({ groups = [] }) => groups.length === 300))
+  t.ok(people.some(({ groups = [] }) => groups.length === 300))
 })
 
 t.test('a file of people is read; a password that is missing is the name', async t => {

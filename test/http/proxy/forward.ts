@@ -5,7 +5,7 @@ import type { Source } from '../../../lib/bytes/source.ts'
 import type { OriginClient, OriginRequest } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request } from '../../../lib/http/message/message.ts'
-import { type Forwarding, forward } from '../../../lib/http/proxy/forward.ts'
+import { type ForwardingOptions, forward } from '../../../lib/http/proxy/forward.ts'
 import { Allowance } from '../../../lib/http/server/gather.ts'
 import { post } from '../../fixtures/http/raw-answers.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
@@ -14,7 +14,7 @@ import { eventually } from '../../fixtures/process/ports.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
-const to: Omit<Forwarding, 'origin' | 'room'> = {
+const to: Omit<ForwardingOptions, 'origin' | 'room'> = {
   uri: { scheme: 'http', host: 'a', port: 80, path: '/' },
   client: undefined,
   line: 'shared',

@@ -1,9 +1,9 @@
 /**
  * Finds mistakes and dangers in the rules of access: between the rules, and between them and other settings. Pure.
  */
-import { nearest, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
-import { covers, type PathRule, pathRule } from '../../access/path-rule.ts'
-import { type Allowed, fits } from '../../access/rules.ts'
+import { nearestName, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
+import { coversRule, type PathRule, pathRule } from '../../access/path-rule.ts'
+import { type AllowedUsers, matchesPattern } from '../../access/rules.ts'
 import { type Claim, claimTable } from '../../session/claim.ts'
 import type { SettingValues } from '../settings.ts'
 
@@ -53,7 +53,7 @@ export function checkAccess(values: SettingValues): Remarks {
 }
 
 /** The remarks on descriptions that fit no person at all, or every person. */
-function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): readonly Remark[] {
+function wrongWith(allow: Exclude<AllowedUsers, string>, values: SettingValues): readonly Remark[] {
   const known = ['users', ...attributeNames(ownClaims(values))]
   if (allow.length === 0) {
     return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
@@ -74,7 +74,10 @@ function wrongWith(allow: Exclude<Allowed, string>, values: SettingValues): read
 }
 
 /** Values that the settings under `identity` keep from every session. */
-function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues): readonly Remark[] {
+function doubtful(
+  allow: Exclude<AllowedUsers, string>,
+  { identity }: SettingValues,
+): readonly Remark[] {
   const { only, groups, groupForm } = identity
   const remarks: Remark[] = []
   for (const [index, description] of allow.entries()) {
@@ -91,7 +94,7 @@ function doubtful(allow: Exclude<Allowed, string>, { identity }: SettingValues):
           remarks.push({ path, at: 'value', text })
         }
         if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue
-        if (groups.some(kept => fits(plain, kept.toLowerCase()))) continue
+        if (groups.some(kept => matchesPattern(plain, kept.toLowerCase()))) continue
         const text = `"${pattern}" is in no session: identity.groups keeps no such group`
         remarks.push({ path, at: 'value', text })
       }
@@ -121,7 +124,7 @@ export function attributeMeant(
 ): string {
   const sent = claimTable(own).find(({ aliases }) => aliases.includes(name))
   if (sent !== undefined) return `what is sent by this name is called ${sent.name} here`
-  const near = nearest(name, [...more, ...attributeNames(own)])
+  const near = nearestName(name, [...more, ...attributeNames(own)])
   return near === undefined
     ? 'identity.attributes names those of your own'
     : `did you mean ${near}?`
@@ -130,7 +133,7 @@ export function attributeMeant(
 /** The index of an earlier rule that decides on everything a rule is for. */
 function hiddenBy(own: Rule, rules: readonly Rule[]): number | undefined {
   const found = rules.slice(0, rules.indexOf(own)).findIndex(({ place, methods }) => {
-    if (!covers(place, own.place)) return false
+    if (!coversRule(place, own.place)) return false
     return methods === undefined || (own.methods?.every(each => methods.includes(each)) ?? false)
   })
   return found === -1 ? undefined : found
@@ -146,7 +149,7 @@ function openBelow(own: Rule, rules: readonly Rule[]): number | undefined {
   const decides = rules.findIndex(({ place, methods }) => {
     const both =
       methods === undefined || (own.methods?.some(each => methods.includes(each)) ?? true)
-    return both && covers(place, below)
+    return both && coversRule(place, below)
   })
   const other = rules[decides]
   if (other === undefined) return undefined
@@ -156,7 +159,7 @@ function openBelow(own: Rule, rules: readonly Rule[]): number | undefined {
 }
 
 /** A rank for the number of people a rule lets in, as far as rules can be compared. */
-function width(allow: Allowed): number {
+function width(allow: AllowedUsers): number {
   return ['nobody', 'some', 'signed-in', 'anyone'].indexOf(
     typeof allow === 'string' ? allow : 'some',
   )
@@ -166,7 +169,7 @@ function width(allow: Allowed): number {
 function restrictedAround(own: Rule, rules: readonly Rule[]): number | undefined {
   const found = rules.findIndex(other => {
     if (other === own || other.path === '/') return false
-    return typeof other.allow !== 'string' && covers(other.place, own.place)
+    return typeof other.allow !== 'string' && coversRule(other.place, own.place)
   })
   return found === -1 ? undefined : found
 }

@@ -1,7 +1,7 @@
 /**
  * Finds mistakes and doubtful choices in the names of the fields in which the backend reads the identity. Pure.
  */
-import { nearest, type Remarks, valueRemarks } from '../../../config/reading.ts'
+import { nearestName, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { fieldNames, isSameField, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
 import { attributeNames } from './check-access.ts'
@@ -26,7 +26,7 @@ export function checkNames({ identity }: SettingValues): Remarks {
     if (chosen.from.length === 0) wrong([index, 'from'], 'names nothing')
     for (const name of chosen.from) {
       if (!known.includes(name)) {
-        const near = nearest(name, known)
+        const near = nearestName(name, known)
         const mend =
           near === undefined
             ? 'identity.attributes names those of your own'

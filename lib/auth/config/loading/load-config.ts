@@ -3,7 +3,7 @@
  * are never mixed.
  */
 import { join } from 'node:path'
-import type { Loaded } from '../../../config/config-file.ts'
+import type { LoadResult } from '../../../config/config-file.ts'
 import { proxyVariable } from '../../../config/proxy-url.ts'
 import { type Check, type InFile, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkSettings, valueAt } from '../../../config/settings.ts'
@@ -33,7 +33,7 @@ export interface ConfigPlace {
 }
 
 /** The configuration or all its problems, and its source: the name of a file, or `the environment`. */
-export type LoadedConfig = Loaded<Config> & {
+export type LoadedConfig = LoadResult<Config> & {
   readonly from: string
   readonly notes: readonly string[]
 }
@@ -111,7 +111,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
 function fromEnvironment(
   set: Extract<ReturnType<typeof readEnvironment>, { is: 'complete' }>,
   { instance, environment }: ConfigPlace,
-): Loaded<Config> {
+): LoadResult<Config> {
   const checked = configCheck(instance, environment)(set.found)
   const line = (remark: Remark) =>
     remarkText(remark, remark.path.length === 0 ? '' : problemPlace(remark.path))

@@ -12,9 +12,22 @@ import { instanceField } from '../../access/instance-id.ts'
 import { targetAuthorities } from '../../backend/backend.ts'
 import { endOf, readClientIdentity } from '../../backend/client-identity.ts'
 import type { Config } from '../../config/config.ts'
-import { type Answered, seeCertificate, type Unanswered } from '../ask.ts'
-import { type Answer, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
-import { direct, type Examination, oncePerExamination, type Probed, sendProbe } from '../facts.ts'
+import { type AnsweredRequest, seeCertificate, type UnansweredRequest } from '../ask.ts'
+import {
+  type Answer,
+  doubtfulFinding,
+  type Finding,
+  goodFinding,
+  judgeEnd,
+  wrongFinding,
+} from '../check.ts'
+import {
+  directProbe,
+  type Examination,
+  oncePerExamination,
+  type ProbeResult,
+  sendProbe,
+} from '../facts.ts'
 import { userField } from './identity.ts'
 
 /** The settings in the files, or the reason why they cannot be read. */
@@ -35,7 +48,7 @@ const probed = oncePerExamination(async of => {
   const { value: ca } = readFiles(targetAuthorities, of)
   const { value: identity, problem } = readFiles(readClientIdentity, of)
   if (ca === undefined || problem !== undefined) return undefined
-  const { answer } = await direct(of)
+  const { answer } = await directProbe(of)
   const fields = Fields.of(
     [instanceField, answer?.instance],
     ...forwardingFields({ client: '127.0.0.1', host, scheme: 'https' }),
@@ -53,7 +66,7 @@ export function clientCertificate(of: Examination): Answer {
   if (problem !== undefined) {
     const mend =
       'the service does not start without them: PEM files with a certificate and its key, readable for the service user'
-    return wrong(problem, mend)
+    return wrongFinding(problem, mend)
   }
   if (identity === undefined) return []
   const mend =
@@ -65,14 +78,14 @@ export function authorities(of: Examination): Answer {
   const { problem } = readFiles(targetAuthorities, of)
   const mend =
     'the service does not start without it: a PEM file with the authority of the backend’s certificate, readable for the service user'
-  return problem === undefined ? [] : wrong(problem, mend)
+  return problem === undefined ? [] : wrongFinding(problem, mend)
 }
 
 export async function application(of: Examination): Promise<Answer> {
   const { outcome, answer } = (await probed(of)) ?? {}
   if (outcome === undefined) return undefined
   if (!outcome.ok) {
-    return wrong(`${urlOf(of)} does not answer: ${outcome.why}`, mendOf(of.config, outcome))
+    return wrongFinding(`${urlOf(of)} does not answer: ${outcome.why}`, mendOf(of.config, outcome))
   }
   return circleIn(of, { outcome, answer }) === undefined ? judgeAnswer(of, outcome) : undefined
 }
@@ -82,13 +95,14 @@ export async function loop(of: Examination): Promise<Answer> {
   if (!seen?.outcome.ok) return undefined
   const circle = circleIn(of, seen)
   if (circle !== undefined) {
-    return wrong(
+    return wrongFinding(
       `${urlOf(of)} ${circle}`,
       'proxy.targetURL has to be the address of the application itself, and not one that the edge forwards to this instance: name the host and port the application listens on',
     )
   }
-  if ((await direct(of)).answer !== undefined) return right(`${urlOf(of)} does not lead back here`)
-  return doubtful(
+  if ((await directProbe(of)).answer !== undefined)
+    return goodFinding(`${urlOf(of)} does not lead back here`)
+  return doubtfulFinding(
     `${urlOf(of)} does not seem to lead back here`,
     'only a running service can tell for certain: start it',
   )
@@ -112,7 +126,7 @@ function urlOf({ config }: Examination): string {
 /** How the answer shows that the address leads to an authproxy again; undefined when it does not. */
 function circleIn(
   { config }: Examination,
-  { outcome, answer }: Pick<Probed, 'outcome' | 'answer'>,
+  { outcome, answer }: Pick<ProbeResult, 'outcome' | 'answer'>,
 ): string | undefined {
   if (answer !== undefined) return 'leads back to this very service: every request would loop'
   if (!outcome.ok) return undefined
@@ -122,38 +136,38 @@ function circleIn(
   return `wants a login at ${config.baseUrl}: it is this service, or another one in front of the same host`
 }
 
-function judgeAnswer(of: Examination, { status, fields }: Answered): Finding {
+function judgeAnswer(of: Examination, { status, fields }: AnsweredRequest): Finding {
   const { domain, target, targetVerify } = of.config
   const found = `${urlOf(of)} answers ${status}`
   if (fields.has('X-Authproxy-Login')) {
-    return doubtful(
+    return doubtfulFinding(
       `${found}: it is another authproxy`,
       'is proxy.targetURL the application, or the address of another instance?',
     )
   }
   if (status === 421 || status === 400) {
-    return doubtful(
+    return doubtfulFinding(
       `${found} for the Host ${domain}`,
       'authproxy forwards the public Host: the application has to accept this name as its own',
     )
   }
   if (offersBinding(fields)) {
-    return doubtful(
+    return doubtfulFinding(
       `${found} and asks for NTLM, Negotiate or the like, which authenticate a connection`,
       `the edge has to keep one connection for each client: see "Windows authentication" in authproxy.md; an application that reads ${userField(of.config)} needs no Windows authentication`,
     )
   }
-  if (status >= 500) return doubtful(found, 'see the log of the application')
+  if (status >= 500) return doubtfulFinding(found, 'see the log of the application')
   if (target.scheme === 'https' && !targetVerify) {
-    return doubtful(
+    return doubtfulFinding(
       `${found}, but another server could answer in its place: its certificate is not checked`,
       'name its authority in proxy.targetCertificates and leave out proxy.targetDisableSSLVerify',
     )
   }
-  return right(found)
+  return goodFinding(found)
 }
 
-function mendOf({ target }: Config, { phase }: Unanswered): string {
+function mendOf({ target }: Config, { phase }: UnansweredRequest): string {
   switch (phase) {
     case 'dns':
       return `this machine has to resolve the name ${target.host} of proxy.targetURL`

@@ -8,13 +8,13 @@ import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate/gate.ts'
 import type { Outcome } from '../ask.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
   claimedFields,
   type Examination,
   edgeReach,
   metadataPath,
-  type Probed,
+  type ProbeResult,
   publicHost,
   sendProbe,
 } from '../facts.ts'
@@ -33,8 +33,8 @@ export type EdgeAnswer = (of: Examination, arrived: ProbeAnswer) => Answer | Pro
 /** Specification, section 4: the edge must preserve the public Host. */
 export function host({ config: { domain } }: Examination, { host }: ProbeAnswer): Finding {
   return isOwnHost(host, domain)
-    ? right(`${host}, preserved`)
-    : wrong(
+    ? goodFinding(`${host}, preserved`)
+    : wrongFinding(
         `${host === '' ? 'none' : host} arrives in place of ${domain}`,
         'logins fail like this. nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On; HAProxy and Caddy preserve it unless configured otherwise',
       )
@@ -42,14 +42,14 @@ export function host({ config: { domain } }: Examination, { host }: ProbeAnswer)
 
 /** Section 4 again: the edge must overwrite X-Forwarded-Proto with https. */
 export function proto(_: Examination, { forwardedProto }: ProbeAnswer): Finding {
-  if (forwardedProto === 'https') return right('https')
+  if (forwardedProto === 'https') return goodFinding('https')
   const mend =
     'the edge has to set it, whatever the client sends. nginx: proxy_set_header X-Forwarded-Proto https; Apache: RequestHeader set X-Forwarded-Proto https; HAProxy: http-request set-header X-Forwarded-Proto https'
-  if (forwardedProto === '') return doubtful('it does not arrive', mend)
+  if (forwardedProto === '') return doubtfulFinding('it does not arrive', mend)
   const passed = forwardedProto
     .split(',')
     .some(word => word.trim() === claimedFields.forwardedProto)
-  return wrong(
+  return wrongFinding(
     passed
       ? `${forwardedProto}: the edge forwards what a client claims`
       : `${forwardedProto} in place of https`,
@@ -64,36 +64,36 @@ export function client(_: Examination, answer: ProbeAnswer): Finding {
   const mend =
     'nginx: proxy_set_header X-Forwarded-For $remote_addr; HAProxy: http-request set-header X-Forwarded-For %[src]'
   if (trusted && first === claimedFields.forwardedFor) {
-    return wrong(
+    return wrongFinding(
       `${forwardedFor}: a client can claim any address, because the first one counts and ${peer} is trusted`,
       `the edge has to overwrite the field, not to append to it. ${mend}; Apache: RequestHeader unset X-Forwarded-For`,
     )
   }
   if (forwardedFor === '') {
-    return doubtful(`it does not arrive: every client appears as ${peer}`, mend)
+    return doubtfulFinding(`it does not arrive: every client appears as ${peer}`, mend)
   }
   if (!trusted) {
-    return doubtful(
+    return doubtfulFinding(
       `it is ignored, because ${peer} is not trusted: every client appears as that address`,
       `if ${peer} is the edge, add it to proxy.trustedProxies`,
     )
   }
   return forwardedAddress(first) === undefined
-    ? doubtful(
+    ? doubtfulFinding(
         `${forwardedFor} does not begin with an address`,
         'the edge has to write the address of the client, and nothing before it',
       )
-    : right(`${first} by way of ${peer}`)
+    : goodFinding(`${first} by way of ${peer}`)
 }
 
 /** A probe through the edge. */
-export type Way = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
+export type ProbeWay = Partial<Omit<Parameters<typeof sendProbe>[1], 'uri'>> & {
   readonly path?: string
   readonly query?: string
 }
 
 /** Sends a probe through the edge. Its path leads to this instance by default. */
-export async function send(of: Examination, way: Way): Promise<Probed> {
+export async function send(of: Examination, way: ProbeWay): Promise<ProbeResult> {
   const { path = pathToUs(of), query, ...question } = way
   const { base } = await publicHost(of)
   const uri = { ...base, path, ...(query === undefined ? {} : { query }) }
@@ -106,25 +106,25 @@ function pathToUs({ config }: Examination): string {
 }
 
 export async function paths(of: Examination): Promise<Finding> {
-  const post: Way = { path: '/saml/acs', method: 'POST', fields: formType, content: form }
-  const ways: readonly Way[] = [...[...samlPaths, pathToUs(of)].map(path => ({ path })), post]
+  const post: ProbeWay = { path: '/saml/acs', method: 'POST', fields: formType, content: form }
+  const ways: readonly ProbeWay[] = [...[...samlPaths, pathToUs(of)].map(path => ({ path })), post]
   const astray: string[] = []
   for (const way of ways) {
     const { answer, outcome } = await send(of, way)
     const sent = `${way.method ?? 'GET'} ${way.path}`
-    if (answer === undefined) astray.push(`${sent} ${instead(outcome)}`)
+    if (answer === undefined) astray.push(`${sent} ${insteadText(outcome)}`)
     else if (`${answer.method} ${withoutQuestion(answer.target)}` !== sent) {
       astray.push(`${sent} arrives as ${answer.method} ${withoutQuestion(answer.target)}`)
     }
   }
-  if (astray.length === 0) return right(`${ways.length} of ${ways.length} lead here`)
+  if (astray.length === 0) return goodFinding(`${ways.length} of ${ways.length} lead here`)
   if (of.config.forwardAuth !== undefined) {
-    return wrong(
+    return wrongFinding(
       astray.join('; '),
       `the edge has to lead what begins with /saml/ and /__authproxy to the gateway listener, unchanged, POST included; ${probePath} by the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
     )
   }
-  return wrong(
+  return wrongFinding(
     astray.join('; '),
     'the edge has to forward every path unchanged, /saml/acs and /__authproxy-redirect above all, POST included. nginx: location / { proxy_pass http://127.0.0.1:8080; } without anything behind the port',
   )
@@ -136,9 +136,9 @@ export async function oddPath(of: Examination): Promise<Finding> {
   const { answer, outcome } = await send(of, odd)
   const sent = pathAndQuery(odd)
   const arrived = answer && withoutQuestion(answer.target)
-  if (arrived === sent) return right('unchanged')
-  return doubtful(
-    arrived === undefined ? `${sent} ${instead(outcome)}` : `${sent} arrives as ${arrived}`,
+  if (arrived === sent) return goodFinding('unchanged')
+  return doubtfulFinding(
+    arrived === undefined ? `${sent} ${insteadText(outcome)}` : `${sent} arrives as ${arrived}`,
     'the application may miss paths with encoded slashes or semicolons. nginx: no path behind the port in proxy_pass; Apache: AllowEncodedSlashes NoDecode and nocanon',
   )
 }
@@ -149,9 +149,9 @@ export async function webSocket(of: Examination): Promise<Finding> {
     ['Sec-WebSocket-Key', of.random(16).toString('base64')],
   )
   const { answer, outcome } = await send(of, { fields, upgrade: true })
-  if (answer?.upgrade) return right('requests to open one arrive')
-  return doubtful(
-    answer === undefined ? `the request ${instead(outcome)}` : 'Upgrade is lost on the way',
+  if (answer?.upgrade) return goodFinding('requests to open one arrive')
+  return doubtfulFinding(
+    answer === undefined ? `the request ${insteadText(outcome)}` : 'Upgrade is lost on the way',
     'applications with live updates need it. nginx: proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"',
   )
 }
@@ -167,15 +167,15 @@ export async function requestHead(of: Examination): Promise<Answer> {
   if (answer !== undefined && answer.cookies >= sent.length - 2 * largest.cookies) {
     const { cookiePairs } = answer
     const joined = cookiePairs > 0 && cookiePairs !== largest.cookies + 1
-    if (!joined) return right(`${size} arrive`)
-    return wrong(
+    if (!joined) return goodFinding(`${size} arrive`)
+    return wrongFinding(
       `of ${largest.cookies + 1} cookies ${cookiePairs} arrive: the edge joins or splits them`,
       'users have to log in again and again. The edge has to join cookies by "; " (RFC 9113 section 8.2.3), and to forward the field as it came',
     )
   }
-  return wrong(
+  return wrongFinding(
     answer === undefined
-      ? `a request with ${size} of them ${instead(outcome)}`
+      ? `a request with ${size} of them ${insteadText(outcome)}`
       : `of ${size} only ${answer.cookies} arrive`,
     'users in many groups have to log in again and again, or see 400 or 431. nginx: large_client_header_buffers 4 32k; Apache: LimitRequestFieldSize 32768; HAProxy: tune.bufsize 65536; or keep fewer groups with identity.groups',
   )
@@ -186,9 +186,9 @@ export async function responseHead(of: Examination): Promise<Answer> {
   if (largest === undefined) return []
   const size = sizeOf(largest)
   const { answer, outcome } = await send(of, { padding: largest.bytes })
-  if (answer !== undefined) return right(`${size} come back`)
-  return wrong(
-    `a response with ${size} of fields ${instead(outcome)}`,
+  if (answer !== undefined) return goodFinding(`${size} come back`)
+  return wrongFinding(
+    `a response with ${size} of fields ${insteadText(outcome)}`,
     'the login of a user in many groups ends in an error of the edge, often 502. nginx: proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k',
   )
 }
@@ -205,6 +205,6 @@ export function withoutQuestion(target: string): string {
 const QUESTION = new RegExp(`[?&]${probeMember}=[^&]*$`)
 
 /** Describes the outcome when the answer is not from this instance. */
-export function instead(outcome: Outcome): string {
+export function insteadText(outcome: Outcome): string {
   return outcome.ok ? `is answered ${outcome.status} by another server` : `fails: ${outcome.why}`
 }

@@ -3,7 +3,7 @@
  * No check changes anything.
  */
 import { closeClients } from '../ask.ts'
-import { type Check, type Diagnosis, doubtful, right } from '../check.ts'
+import { type Check, type Diagnosis, doubtfulFinding, goodFinding } from '../check.ts'
 import { type Examination, throughEdge } from '../facts.ts'
 import * as backend from './backend.ts'
 import * as edge from './edge.ts'
@@ -61,7 +61,7 @@ const checks: readonly Check[] = [
   edgeCheck('cookies of a session', 'do those of a large session arrive?', edge.requestHead),
   edgeCheck('cookies of a login', 'does a response that sets them come back?', edge.responseHead),
 
-  checkingEdge('check', 'does the edge ask before it forwards?', forwardAuth.asks),
+  checkingEdge('check', 'does the edge ask before it forwards?', forwardAuth.question),
   checkingEdge('identity', 'does it come from the check alone?', forwardAuth.identity),
   checkingEdge('words of a client', 'are they dropped?', forwardAuth.claims),
   checkingEdge('judged path', 'is it the one that was sent?', forwardAuth.target),
@@ -71,7 +71,7 @@ const checks: readonly Check[] = [
   checkingEdge('denied requests', 'where do they lead?', forwardAuth.answerWithoutSession),
   checkingEdge('failing checks', 'is the application closed then?', forwardAuth.answerWithoutCheck),
 
-  check('IdP metadata', 'can it be fetched or read, and used?', idp.available),
+  check('IdP metadata', 'can it be fetched or read, and used?', idp.availability),
   idpCheck('end of the IdP metadata', 'is it valid for long enough?', idp.validity),
   idpCheck('IdP metadata in detail', 'can all of it be used?', idp.details),
   idpCheck('IdP certificates', 'how long are they valid?', idp.certificates),
@@ -111,8 +111,8 @@ function idpCheck(name: string, asks: string, answer: idp.IdpAnswer): Check {
 }
 
 function warnings({ from, warnings }: Examination) {
-  if (warnings.length === 0) return right(`${from}: no problems`)
-  return warnings.map(warning => doubtful(warning, 'see authproxy.yaml(5)'))
+  if (warnings.length === 0) return goodFinding(`${from}: no problems`)
+  return warnings.map(warning => doubtfulFinding(warning, 'see authproxy.yaml(5)'))
 }
 
 /** Examines an instance. Never throws. */

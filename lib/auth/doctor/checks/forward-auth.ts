@@ -13,16 +13,16 @@ import { contracts } from '../../forward-auth/contract.ts'
 import { probedIdentity } from '../../forward-auth/probed-checks.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
 import { sessionCookie } from '../../session/cookie.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
   checkOf,
   claimedFields,
   type Examination,
   oncePerExamination,
-  type Probed,
+  type ProbeResult,
 } from '../facts.ts'
 import { oddPath, probePath, type SeenCheck } from '../probe.ts'
-import { instead, send, type Way, withoutQuestion } from './edge.ts'
+import { insteadText, type ProbeWay, send, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>
 
@@ -52,12 +52,12 @@ const WAYS: ReadonlyArray<readonly [string, string]> = [
 ]
 const MOST_NAMED = 6
 
-interface Checked extends Probed {
+interface Checked extends ProbeResult {
   /** The check of this probe; undefined when there was none. */
   readonly check: SeenCheck | undefined
 }
 
-async function sendChecked(of: Examination, way: Way): Promise<Checked> {
+async function sendChecked(of: Examination, way: ProbeWay): Promise<Checked> {
   const probed = await send(of, way)
   return { ...probed, check: probed.answer?.check ?? (await checkOf(of, probed.nonce)) }
 }
@@ -86,30 +86,31 @@ function namesOf({ identityFields, identityToken }: Config): readonly string[] {
 }
 
 /** Is there a check before the application? */
-export async function asks(of: Examination, { edge }: ForwardAuth): Promise<Finding> {
+export async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding> {
   const { outcome, answer, check } = await wholeWay(of)
   const at = `${probePath}${oddPath}`
   if (check !== undefined && check.problem !== '') {
-    return wrong(
+    return wrongFinding(
       `the check is refused: ${check.problem}`,
       `compare with packaging/edges/${edge}: nothing reaches the application like this`,
     )
   }
-  if (answer !== undefined && check !== undefined) return right(`${edge} asks for each request`)
+  if (answer !== undefined && check !== undefined)
+    return goodFinding(`${edge} asks for each request`)
   if (answer !== undefined) {
-    return wrong(
+    return wrongFinding(
       `${at} arrives at the end of the way of the application, and nothing was asked`,
       `requests reach the application without a session. ${LINES[edge].ask}`,
     )
   }
   if (check === undefined) {
-    return wrong(
-      `${at} ${instead(outcome)}, and no check came`,
+    return wrongFinding(
+      `${at} ${insteadText(outcome)}, and no check came`,
       `the edge has to reach forwardAuth.listenAddress, and to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].ask}`,
     )
   }
-  return wrong(
-    `the check allows ${at}, but it ${instead(outcome)}`,
+  return wrongFinding(
+    `the check allows ${at}, but it ${insteadText(outcome)}`,
     `the edge has to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].probe}`,
   )
 }
@@ -129,7 +130,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   const plain = claims.filter(isPlain)
   if (plain.length > 0) {
     findings.push(
-      wrong(
+      wrongFinding(
         `a client's own ${some(plain)} reaches the application: it can claim to be any user`,
         forEach(plain, LINES[edge].field),
       ),
@@ -141,8 +142,8 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
     const mend = LINES[edge].spelling
     findings.push(
       check === undefined || check.claim === ''
-        ? wrong(`${passed}: it can claim to be any user`, mend)
-        : doubtful(`${passed}. The check refuses such requests`, mend),
+        ? wrongFinding(`${passed}: it can claim to be any user`, mend)
+        : doubtfulFinding(`${passed}. The check refuses such requests`, mend),
     )
   }
   const arrivingAs = (name: string) =>
@@ -151,7 +152,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   const missing = wanted.filter(name => arrivingAs(name) === undefined)
   if (missing.length > 0) {
     findings.push(
-      wrong(
+      wrongFinding(
         `${some(missing)} of the check does not reach the application`,
         forEach(missing, LINES[edge].field),
       ),
@@ -160,14 +161,14 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   const strange = lines.filter(({ value }) => value !== probedIdentity && value.includes('{http.'))
   if (strange.length > 0) {
     findings.push(
-      wrong(
+      wrongFinding(
         `${some(strange.map(({ name }) => name))} arrives as ${strange[0]?.value}`,
         'name under copy_headers what this instance sends, and nothing else',
       ),
     )
   }
   if (findings.length > 0) return findings
-  return right(`${wanted.length} fields of the check arrive, none of a client`)
+  return goodFinding(`${wanted.length} fields of the check arrive, none of a client`)
 }
 
 /** Checks that fields of a client about the way of its request do not reach the application. */
@@ -177,8 +178,8 @@ export async function claims(of: Examination, { edge }: ForwardAuth): Promise<An
   const passed = answer.telling
     .filter(line => /doctor-claims(?!-to-be)|: TRACE$/.test(line))
     .map(line => line.replace(/:.*/, ''))
-  if (passed.length === 0) return right('none of a client reaches the application')
-  return doubtful(
+  if (passed.length === 0) return goodFinding('none of a client reaches the application')
+  return doubtfulFinding(
     `a client's own ${some(passed)} reaches the application, which may believe it`,
     forEach(passed, LINES[edge].drop),
   )
@@ -191,14 +192,14 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
   const sent = pathAndQuery({ path: probePath + oddPath, query: 'x=%20&y=1+2' })
   const judged = withoutQuestion(check.target)
   if (judged !== sent) {
-    return wrong(
+    return wrongFinding(
       `${sent} is judged as ${judged}, so that rules for paths can be evaded`,
       `the check has to get the path as the client wrote it: ${contracts[edge].target?.setBy ?? 'normalize_path: false, merge_slashes: false'}`,
     )
   }
   const arrived = answer && withoutQuestion(answer.target)
-  if (arrived === undefined || arrived === sent) return right('judged as it was sent')
-  return wrong(
+  if (arrived === undefined || arrived === sent) return goodFinding('judged as it was sent')
+  return wrongFinding(
     `${sent} is judged as such, but the application gets ${arrived}`,
     'the edge has to forward the path unchanged. nginx: no path behind the name in proxy_pass',
   )
@@ -212,14 +213,14 @@ export async function method(of: Examination, { edge }: ForwardAuth): Promise<An
   if (check === undefined) {
     const before = (await page(of)).check
     if (before === undefined) return undefined
-    return wrong(
-      `a POST ${instead(outcome)}, and no check came`,
+    return wrongFinding(
+      `a POST ${insteadText(outcome)}, and no check came`,
       `checks are without the content. ${LINES[edge].content}`,
     )
   }
   if (check.problem !== '') return undefined
-  if (check.method === 'POST') return right('a POST is judged as one')
-  return wrong(
+  if (check.method === 'POST') return goodFinding('a POST is judged as one')
+  return wrongFinding(
     `a POST is judged as ${check.method}, so that rules for methods can be evaded`,
     contracts[edge].method?.setBy ?? 'ext_authz sends the method by itself',
   )
@@ -229,8 +230,8 @@ export async function method(of: Examination, { edge }: ForwardAuth): Promise<An
 export async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
-  if (check.client !== claimedFields.forwardedFor) return right(check.client)
-  return wrong(
+  if (check.client !== claimedFields.forwardedFor) return goodFinding(check.client)
+  return wrongFinding(
     `${check.client}: the check believes what a client says of its address`,
     `the edge has to write the address itself: ${contracts[edge].address.setBy}`,
   )
@@ -241,11 +242,11 @@ export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<A
   const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
   if (check.cookiePairs === 0) {
-    return wrong('none arrives at the check: logins run in a circle', LINES[edge].cookies)
+    return wrongFinding('none arrives at the check: logins run in a circle', LINES[edge].cookies)
   }
   if (answer === undefined || answer.cookiePairs <= 1)
-    return right('ours arrive at the check alone')
-  return doubtful(
+    return goodFinding('ours arrive at the check alone')
+  return doubtfulFinding(
     'the application gets the cookies of authproxy: what it shows or logs of them is a session',
     LINES[edge].field('Cookie'),
   )
@@ -259,24 +260,24 @@ export async function answerWithoutSession(
   const { outcome, answer, check } = await page(of)
   if (check === undefined) {
     if (answer !== undefined || !outcome.ok) return undefined
-    return wrong(
+    return wrongFinding(
       `/ is answered ${outcome.status} without a check`,
       `whatever stands there is open to all. ${LINES[edge].ask}`,
     )
   }
   // Another check reports malformed checks. A path that the settings leave open proves nothing.
   if (check.problem !== '' || check.status === 200) return undefined
-  if (answer !== undefined) return right('to the gateway listener, which leads to the login')
-  if (!outcome.ok) return doubtful(`/ ${instead(outcome)}`, LINES[edge].denied)
+  if (answer !== undefined) return goodFinding('to the gateway listener, which leads to the login')
+  if (!outcome.ok) return doubtfulFinding(`/ ${insteadText(outcome)}`, LINES[edge].denied)
   const { status, fields } = outcome
-  if (status >= 300 && status < 400 && fields.has('Location')) return right('to the login')
+  if (status >= 300 && status < 400 && fields.has('Location')) return goodFinding('to the login')
   if (status >= 200 && status < 400) {
-    return wrong(
+    return wrongFinding(
       `/ is denied by the check, and answered ${status}`,
       `what is denied must not reach the application. ${LINES[edge].denied}`,
     )
   }
-  return wrong(
+  return wrongFinding(
     `a person who opens / gets ${status}, and not the login`,
     `the edge has to lead what is denied to the login. ${LINES[edge].denied}`,
   )
@@ -287,12 +288,12 @@ export async function answerWithoutCheck(of: Examination, { edge }: ForwardAuth)
   const { outcome, answer, check } = await sendChecked(of, { fails: true })
   if (check === undefined || check.problem !== '') return undefined
   if (answer !== undefined || (outcome.ok && outcome.status < 400)) {
-    return wrong(
+    return wrongFinding(
       'a request whose check fails is forwarded: everything is open when this service is down',
       LINES[edge].closed,
     )
   }
-  return right('a request whose check fails is not forwarded')
+  return goodFinding('a request whose check fails is not forwarded')
 }
 
 /** The first few of these, and the number of the others. */

@@ -4,7 +4,7 @@
 import { explainError } from '../../../errors.ts'
 import type { Config } from '../../config/config.ts'
 import { loadGroupTable } from '../../session/group-names.ts'
-import { type Answer, right, wrong } from '../check.ts'
+import { type Answer, goodFinding, wrongFinding } from '../check.ts'
 import type { Examination } from '../facts.ts'
 
 /** The field in which the backend reads the user. */
@@ -21,7 +21,7 @@ export function names({ config }: Examination): Answer {
     ...(authproxy ? ['X-Authproxy-User and its relatives'] : []),
     ...others.map(({ field }) => field),
   ]
-  return right(`the application is told who asks in ${all.join(', ')}`)
+  return goodFinding(`the application is told who asks in ${all.join(', ')}`)
 }
 
 export async function groupNames({ config: { groupNames: path } }: Examination): Promise<Answer> {
@@ -29,7 +29,7 @@ export async function groupNames({ config: { groupNames: path } }: Examination):
   const mend =
     'a line for each group: what the identity provider sends, a tab or " => ", the name; readable for the service user. A running instance keeps the names of before'
   return loadGroupTable(path).then(
-    table => right(`${path}: ${table.names.size} groups have a name`),
-    error => wrong(explainError(error), mend),
+    table => goodFinding(`${path}: ${table.names.size} groups have a name`),
+    error => wrongFinding(explainError(error), mend),
   )
 }

@@ -21,12 +21,12 @@ import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {
   type Answer,
   dayOf,
-  doubtful,
+  doubtfulFinding,
   type Finding,
+  goodFinding,
   judgeClock,
   judgeEnd,
-  right,
-  wrong,
+  wrongFinding,
 } from '../check.ts'
 import { type Examination, oncePerExamination } from '../facts.ts'
 
@@ -49,7 +49,7 @@ export const metadata = oncePerExamination(async of => {
     // A server answers 304 only to a conditional request, and this one is not conditional.
     if (bytes === undefined) throw new Error(`${from} answered 304`)
     const idp = await judged(bytes, from)
-    return { idp, finding: right(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
+    return { idp, finding: goodFinding(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
   } catch (error) {
     problem = explainError(error)
     if (ofUnknownIssuer(error)) look = nameAuthority(of.config)
@@ -57,15 +57,15 @@ export const metadata = oncePerExamination(async of => {
   if (source.from === 'file') {
     const mend =
       'get the metadata from the administrators of the identity provider, put it there, readable for the service user, and restart'
-    return { idp: undefined, finding: wrong(problem, mend) }
+    return { idp: undefined, finding: wrongFinding(problem, mend) }
   }
   try {
     const idp = await judged(await readMetadata(cache), cache)
     const mend = `the metadata fetched last is used, ${untilOf(idp)}; ${look}`
-    return { idp, finding: doubtful(problem, mend) }
+    return { idp, finding: doubtfulFinding(problem, mend) }
   } catch {
     const mend = `logins fail, and there is no usable copy of the metadata fetched last: ${look}; it has to answer 200, because redirects are not followed`
-    return { idp: undefined, finding: wrong(problem, mend) }
+    return { idp: undefined, finding: wrongFinding(problem, mend) }
   }
 })
 
@@ -109,7 +109,7 @@ function untilOf({ validUntil }: IdpMetadata): string {
   return validUntil === undefined ? 'valid without an end' : `valid until ${dayOf(validUntil)}`
 }
 
-export async function available(of: Examination): Promise<Answer> {
+export async function availability(of: Examination): Promise<Answer> {
   return (await metadata(of)).finding
 }
 
@@ -122,7 +122,7 @@ export function validity({ config, clock }: Examination, { validUntil }: IdpMeta
   const left = (validUntil ?? Number.POSITIVE_INFINITY) - clock.now()
   if (left >= (fetched ? 12 * hour : 30 * day)) return []
   const hours = Math.floor(left / hour)
-  return doubtful(
+  return doubtfulFinding(
     hours < 72 ? `in ${hours} h` : `in ${Math.floor(hours / 24)} days`,
     fetched
       ? 'the identity provider has to publish a later validUntil by then; logins fail after it'
@@ -132,7 +132,7 @@ export function validity({ config, clock }: Examination, { validUntil }: IdpMeta
 
 export function details(_: Examination, { warnings }: IdpMetadata): Answer {
   const mend = 'tell the administrators of the identity provider; the rest is used'
-  return warnings.map(warning => doubtful(warning, mend))
+  return warnings.map(warning => doubtfulFinding(warning, mend))
 }
 
 /** The service does not enforce the end of these certificates, but it announces that the keys will change. */
@@ -144,8 +144,8 @@ export function certificates({ config, clock }: Examination, { keys }: IdpMetada
   const last = Math.max(...keys.map(({ ends }) => ends))
   const { state, found } = judgeEnd(last, { now: clock.now(), warnWithin: 30 * day, mend })
   const text = `${keys.length === 1 ? 'one' : keys.length}, the last ${found}`
-  if (state === 'right') return right(text)
-  return doubtful(state === 'wrong' ? `${text}; it is used all the same` : text, mend)
+  if (state === 'right') return goodFinding(text)
+  return doubtfulFinding(state === 'wrong' ? `${text}; it is used all the same` : text, mend)
 }
 
 export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Promise<Answer> {
@@ -160,7 +160,7 @@ export async function clock(of: Examination, { singleSignOn }: IdpMetadata): Pro
 
 export function judgeIdpClock({ saml }: Config, outcome: Outcome): Finding {
   if (!outcome.ok) {
-    return doubtful(
+    return doubtfulFinding(
       `its sign-on address does not answer this machine: ${outcome.why}`,
       'browsers have to reach it, this machine need not; compare the clocks by hand: date -u',
     )

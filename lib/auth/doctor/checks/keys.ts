@@ -10,7 +10,15 @@ import type { DynamicConfig } from '../../keys/dynamic-config.ts'
 import { filesOfMarks } from '../../keys/lapsing-marks.ts'
 import { failuresFile } from '../../pages/failure-records.ts'
 import { revocationsPath } from '../../session/revocation.ts'
-import { type Answer, dayOf, doubtful, type Finding, judgeEnd, right, wrong } from '../check.ts'
+import {
+  type Answer,
+  dayOf,
+  doubtfulFinding,
+  type Finding,
+  goodFinding,
+  judgeEnd,
+  wrongFinding,
+} from '../check.ts'
 import { dynamicFile, type Examination } from '../facts.ts'
 
 /** The owner of a file, and its permission bits. */
@@ -37,7 +45,7 @@ export async function owners({ config: { configPath, saml } }: Examination): Pro
     if (directory === undefined || keys === undefined) return []
     return judgeOwners(directory, [keys, ...others.filter(file => file !== undefined)])
   } catch (error) {
-    return wrong(explainError(error), mendOf(error, configPath))
+    return wrongFinding(explainError(error), mendOf(error, configPath))
   }
 }
 
@@ -45,27 +53,28 @@ export async function file(of: Examination): Promise<Answer> {
   const { configPath, saml, sharedKeys } = of.config
   const path = sharedKeys ?? configPath
   const { dynamic, problem } = await dynamicFile(of)
-  if (problem !== undefined) return wrong(explainError(problem), mendOf(problem, path))
+  if (problem !== undefined) return wrongFinding(explainError(problem), mendOf(problem, path))
   if (dynamic === undefined && sharedKeys !== undefined) {
-    return wrong(
+    return wrongFinding(
       `${path} does not exist, and keys.shared is on`,
       'copy the file of the instance that makes and rotates the keys',
     )
   }
-  if (dynamic === undefined) return right(`${path} does not exist yet; the first start makes it`)
+  if (dynamic === undefined)
+    return goodFinding(`${path} does not exist yet; the first start makes it`)
   const { mode = 0 } = (await factsOf(path)) ?? {}
-  const open = wrong(
+  const open = wrongFinding(
     `${path} has mode ${mode.toString(8).padStart(4, '0')}: other users of this machine can read the keys`,
     `chmod 600 ${path}; then sudo -u authproxy authproxy rotate-keys, because the keys may have been read`,
   )
   // The service also starts with the file of another name, as after a change of `domain`. A lock keeps two instances from
   // sharing one file: 0010.
-  const foreign = doubtful(
+  const foreign = doubtfulFinding(
     `${path} was made for ${dynamic.entityId}`,
     'right after a change of domain: keys and certificate stay in use. If it belongs to another instance, give this one a configPath of its own',
   )
   const made =
-    dynamic.entityId === saml.entityId ? right(`${path}, made for this instance`) : foreign
+    dynamic.entityId === saml.entityId ? goodFinding(`${path}, made for this instance`) : foreign
   // A group may read files that the operator distributes, because it may read the secrets of Kubernetes.
   return (mode & (sharedKeys === undefined ? 0o077 : 0o007)) === 0 ? made : [open, made]
 }
@@ -81,7 +90,7 @@ export function judgeOwners(directory: FileFacts, files: readonly FileFacts[]): 
   return files
     .filter(({ owner }) => owner !== directory.owner)
     .map(({ path, owner }) =>
-      wrong(
+      wrongFinding(
         `${path} belongs to user ${owner}, its directory to user ${directory.owner}`,
         `the service could not read or replace it: chown --reference=${directory.path} ${path}`,
       ),
@@ -99,7 +108,7 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   })
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
   if (found.state !== 'right' || last <= now) return found
-  return right(
+  return goodFinding(
     `${found.found}; the one before decrypts until ${dayOf(last)}, by then the identity provider has to know this one`,
   )
 }

@@ -9,7 +9,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { loadConfigFile } from '../../../config/config-file.ts'
 import { configCheck } from '../../config/loading/load-config.ts'
-import { type Answer, type Finding, wrong } from '../check.ts'
+import { type Answer, type Finding, wrongFinding } from '../check.ts'
 import type { Examination } from '../facts.ts'
 
 /** Most files that are read. */
@@ -32,7 +32,7 @@ export async function hostName({
     const loaded = await loadConfigFile(join(directory, name), configCheck(basename(name, '.yaml')))
     if (!loaded.ok || hostOf(loaded.value.domain) !== hostOf(config.domain)) continue
     findings.push(
-      wrong(
+      wrongFinding(
         `${join(directory, name)} has the same host name, ${hostOf(config.domain)}: browsers send the cookies of a host to all its ports, so a login at one of the two instances ends the session at the other`,
         'give each instance a host name of its own, such as wiki.example.org and shop.example.org, in place of two ports',
       ),

@@ -6,19 +6,19 @@ import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/ta
 import { isLoopback } from '../../../ip.ts'
 import { certificateProblem, isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
-import { type Answered, type SeenCertificate, seeCertificate } from '../ask.ts'
+import { type AnsweredRequest, type SeenCertificate, seeCertificate } from '../ask.ts'
 import {
   type Answer,
   dayOf,
-  doubtful,
+  doubtfulFinding,
   type Finding,
+  goodFinding,
   judgeClock,
   judgeEnd,
-  right,
-  wrong,
+  wrongFinding,
 } from '../check.ts'
 import {
-  direct,
+  directProbe,
   dynamicFile,
   type Examination,
   isOurMetadata,
@@ -33,13 +33,13 @@ const mostAddresses = 8
 export async function name(of: Examination): Promise<Answer> {
   const { base, addresses, problem } = await publicHost(of)
   if (problem !== undefined) {
-    return doubtful(
+    return doubtfulFinding(
       problem,
       'browsers have to find it. This machine need not, but then nothing behind it can be examined from here: an entry in /etc/hosts is enough',
     )
   }
-  if (!isIpLiteral(base.host)) return right(`${base.host} is at ${addresses.join(', ')}`)
-  return doubtful(
+  if (!isIpLiteral(base.host)) return goodFinding(`${base.host} is at ${addresses.join(', ')}`)
+  return doubtfulFinding(
     `${base.host} is an address`,
     'browsers store cookies for it, but certificates seldom name an address: give it a name',
   )
@@ -73,7 +73,7 @@ export function judgeCertificates(
   const silent = seen.flatMap(({ address, shown }) =>
     // One of two loopback addresses is enough: no browser of another machine uses them.
     typeof shown === 'string' && !isLoopback(address)
-      ? doubtful(
+      ? doubtfulFinding(
           `${address} does not answer: ${shown}; ${answering} does`,
           'browsers may try it first: have the edge listen there as well, or take the address out of DNS',
         )
@@ -94,16 +94,17 @@ export async function instance(of: Examination): Promise<Answer> {
       phase === 'dns' || phase === 'connect'
         ? 'browsers have to reach it over https. If they do and this machine does not (the firewall lets no connection back in), run this elsewhere or enter the edge in /etc/hosts. Otherwise start the edge'
         : 'the edge has to speak TLS and HTTP/1.1 on this port'
-    return doubtful(`${of.config.baseUrl} does not answer: ${why}`, mend)
+    return doubtfulFinding(`${of.config.baseUrl} does not answer: ${why}`, mend)
   }
   if (answer === undefined) {
     // The check for a loop reports a 508.
     return outcome.status === 508 ? undefined : elsewhere(of, outcome)
   }
-  const here = (await direct(of)).answer
+  const here = (await directProbe(of)).answer
   const at = metadataUrl(of.config)
-  if (here === undefined || here.instance === answer.instance) return right(`${at} leads here`)
-  return doubtful(
+  if (here === undefined || here.instance === answer.instance)
+    return goodFinding(`${at} leads here`)
+  return doubtfulFinding(
     `${at} leads to another process with the same keys, not to the one at proxy.listenAddress`,
     'right if several instances share the work, but then examine every one of them by itself; otherwise stop the other one',
   )
@@ -115,10 +116,10 @@ export async function loop(of: Examination): Promise<Answer> {
   const at = metadataUrl(of.config)
   if (answer?.looped) {
     const found = `a request for ${at} passes this instance twice`
-    return wrong(found, 'the edge sends requests in a circle')
+    return wrongFinding(found, 'the edge sends requests in a circle')
   }
   if (answer !== undefined || outcome.status !== 508) return []
-  return wrong(`${at} answers 508 (Loop Detected)`, 'a route of the edge leads in a circle')
+  return wrongFinding(`${at} answers 508 (Loop Detected)`, 'a route of the edge leads in a circle')
 }
 
 export async function clock(of: Examination): Promise<Answer> {
@@ -138,33 +139,33 @@ function judgeCertificate({ ends, problem }: SeenCertificate, now: number): Find
     return judgeEnd(ends, { now, warnWithin: 14 * day, mend })
   // Browsers may know an issuer that this machine does not.
   if (isIssuerUnknown(problem)) {
-    return doubtful(
+    return doubtfulFinding(
       `until ${dayOf(ends)}, from an authority that is not known here`,
       'name a private authority in NODE_EXTRA_CA_CERTS=FILE; a public one is known when the edge sends the whole chain',
     )
   }
-  return wrong(
+  return wrongFinding(
     certificateProblem(problem)?.replace(/^The origin's certificate/, 'it') ?? problem,
     'browsers refuse it: give the edge a certificate for this host from an authority they know',
   )
 }
 
 /** Judges an answer that did not come from this instance. */
-async function elsewhere(of: Examination, outcome: Answered): Promise<Finding> {
+async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Finding> {
   const { config } = of
   const at = metadataUrl(config)
   const { status, fields } = outcome
   const { address = '127.0.0.1', port } = config.listen
   const own = formatAuthority({ host: address, port })
   if (status >= 502 && status <= 504) {
-    return wrong(
+    return wrongFinding(
       `${at} answers ${status}: the edge does not reach the service`,
       `it has to forward to ${own}; is the service running, and does a firewall or SELinux (httpd_can_network_connect) stand between?`,
     )
   }
   if (!isOurMetadata(config, outcome)) {
     const to = status >= 300 && status < 400 ? placeOf(fields.get('Location')) : ''
-    return wrong(
+    return wrongFinding(
       `${at} answers ${status}${to}, and not with our metadata`,
       config.forwardAuth === undefined
         ? `the edge has to forward every path of the public host to ${own}`
@@ -172,12 +173,12 @@ async function elsewhere(of: Examination, outcome: Answered): Promise<Finding> {
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {
-    return doubtful(
+    return doubtfulFinding(
       `${at} leads to an authproxy for this host`,
       'it tells what the edge does on the way only to a user who can read its keys: run this as the service user',
     )
   }
-  return wrong(
+  return wrongFinding(
     `${at} leads to an authproxy for this host, but not to one with the keys of ${config.configPath}`,
     'it is an old instance, one on another machine, or the copy of a cache: the edge has to forward to this instance and must not cache',
   )

@@ -5,17 +5,17 @@ import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
 import { packageVersion } from '../../../package.ts'
 import { ask, type Outcome } from '../ask.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
-import { addressOf, direct, dynamicFile, type Examination, isOurMetadata } from '../facts.ts'
+import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
+import { addressOf, directProbe, dynamicFile, type Examination, isOurMetadata } from '../facts.ts'
 import { fingerprint } from '../probe.ts'
 
 export async function instance(of: Examination): Promise<Answer> {
   const { config } = of
-  const { outcome, answer } = await direct(of)
+  const { outcome, answer } = await directProbe(of)
   const at = formatAuthority(addressOf(config.listen, '/'))
   const unit = `authproxy@${config.instance}`
   if (!outcome.ok) {
-    return wrong(
+    return wrongFinding(
       `no answer from ${at}: ${outcome.why}`,
       `start it: systemctl start ${unit}; why it does not run: journalctl -u ${unit}. If a socket unit listens for it, set proxy.listenAddress to the address of that unit`,
     )
@@ -23,38 +23,41 @@ export async function instance(of: Examination): Promise<Answer> {
   if (answer !== undefined) {
     const found = `version ${answer.version} runs`
     const installed = packageVersion()
-    if (answer.version === installed) return right(`${found} for ${config.baseUrl}`)
-    return doubtful(`${found}, ${installed} is installed`, `systemctl restart ${unit}`)
+    if (answer.version === installed) return goodFinding(`${found} for ${config.baseUrl}`)
+    return doubtfulFinding(`${found}, ${installed} is installed`, `systemctl restart ${unit}`)
   }
   const found = `an authproxy for ${config.baseUrl} answers at ${at}`
   if (!isOurMetadata(config, outcome)) {
-    return wrong(
+    return wrongFinding(
       `another program answers at ${at}, with ${outcome.status}`,
       'another program or instance listens on the address of proxy.listenAddress: ss -ltnp',
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {
-    return doubtful(
+    return doubtfulFinding(
       found,
       'it tells more only to a user who can read its keys: run this as the service user',
     )
   }
-  return wrong(
+  return wrongFinding(
     `${found}, but not one that has the keys of ${config.configPath}`,
     'only the instance itself can answer the rest: run this as its user and with its configuration; after an upgrade, restart it',
   )
 }
 
 export async function configuration(of: Examination): Promise<Answer> {
-  const { answer } = await direct(of)
+  const { answer } = await directProbe(of)
   if (answer === undefined) return undefined
   const unit = `authproxy@${of.config.instance}`
   if (answer.waiting.length > 0) {
     const waiting = answer.waiting.join(', ')
-    return doubtful(`these settings wait for a restart: ${waiting}`, `systemctl restart ${unit}`)
+    return doubtfulFinding(
+      `these settings wait for a restart: ${waiting}`,
+      `systemctl restart ${unit}`,
+    )
   }
-  if (answer.config === fingerprint(of.config)) return right('the one read here')
-  return doubtful(
+  if (answer.config === fingerprint(of.config)) return goodFinding('the one read here')
+  return doubtfulFinding(
     'the service runs with another configuration than the one read here',
     `systemctl reload ${unit}, and see in its log whether it accepted the configuration; or run this with the configuration and the environment of the service`,
   )
@@ -63,20 +66,20 @@ export async function configuration(of: Examination): Promise<Answer> {
 export async function readiness(of: Examination): Promise<Answer> {
   const { admin } = of.config
   if (admin === undefined) return []
-  if (!(await direct(of)).outcome.ok) return undefined
+  if (!(await directProbe(of)).outcome.ok) return undefined
   const uri = addressOf(admin, '/readyz')
   return judgeReadiness(uri, await ask(of, { uri, fields: Fields.of(['Accept', '*/*']) }))
 }
 
 export function judgeReadiness(uri: TargetUri, outcome: Outcome): Finding {
   if (!outcome.ok) {
-    return wrong(
+    return wrongFinding(
       `no answer from ${formatAuthority(uri)}: ${outcome.why}`,
       'is admin.listenAddress new? A change of it takes effect with a restart',
     )
   }
-  if (outcome.status === 200) return right('ready')
-  return wrong(
+  if (outcome.status === 200) return goodFinding('ready')
+  return wrongFinding(
     `${outcome.status} ${outcome.content.trim().replaceAll('\n', ': ')}`,
     'the sentence says what keeps logins from working',
   )

@@ -7,7 +7,7 @@ import { Fields } from '../../../http/message/field.ts'
 import type { Config } from '../../config/config.ts'
 import { writeToken } from '../../session/cookie.ts'
 import { SessionTokens } from '../../session/token.ts'
-import { type Answer, doubtful, type Finding, right } from '../check.ts'
+import { type Answer, doubtfulFinding, type Finding, goodFinding } from '../check.ts'
 import { type Examination, oncePerExamination } from '../facts.ts'
 
 /** The cookies of a session in the browser. */
@@ -32,8 +32,8 @@ export async function size(of: Examination): Promise<Answer> {
 export function judgeSample({ session }: Config, sample: Sample): Finding {
   const { groups, bytes, cookies } = sample
   const size = `with ${groups} ${groups === 1 ? 'group' : 'groups'} ${bytes} bytes of cookies`
-  if (fits(session, sample)) return right(`${size} in ${cookies}`)
-  return doubtful(
+  if (fits(session, sample)) return goodFinding(`${size} in ${cookies}`)
+  return doubtfulFinding(
     `${size}, more than session.cookieSize (${session.cookieSize})`,
     'such users are refused: keep fewer groups with identity.groups, shorter ones with identity.groupForm, or fewer attributes with identity.only',
   )

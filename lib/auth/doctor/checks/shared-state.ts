@@ -7,7 +7,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { StateConfig } from '../../config/config.ts'
-import { type Answer, doubtful, type Finding, right, wrong } from '../check.ts'
+import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import type { Examination } from '../facts.ts'
 
 /** Sends a command over a connection. */
@@ -41,7 +41,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
       const names = storeNames(state.instance)
       await ask('SET', names.probe('doctor'), '1', 'PX', '60000')
       return [
-        right(`${addressOf(state)} answers and takes writes${state.tls ? ', with TLS' : ''}`),
+        goodFinding(`${addressOf(state)} answers and takes writes${state.tls ? ', with TLS' : ''}`),
         ...(await timely(ask, clock)),
         ...judgeInfo(String(await allowed(ask('INFO')))),
         await judgeAccess(ask, state),
@@ -50,7 +50,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
       connection.destroy(new Error('the store has been asked'))
     }
   } catch (error) {
-    return wrong(
+    return wrongFinding(
       `${addressOf(state)}: ${explainError(error)}`,
       'sessions go on, and ends of sessions wait to be passed on; see docs/several-instances.md',
     )
@@ -83,22 +83,22 @@ export function judgeLatency(times: readonly Milliseconds[]): Finding {
   const median = [...times].sort((a, b) => a - b)[times.length >> 1] ?? Number.POSITIVE_INFINITY
   const found = `it answers in ${median.toFixed(1)} ms`
   const mend = `a login waits ${TOO_SLOW} ms at most and goes on as if the store were away: bring it nearer`
-  if (median > TOO_SLOW) return wrong(found, mend)
-  return median > SLOW ? doubtful(found, mend) : right(found)
+  if (median > TOO_SLOW) return wrongFinding(found, mend)
+  return median > SLOW ? doubtfulFinding(found, mend) : goodFinding(found)
 }
 
 /** Judges the clock of the store; `at` is NaN when the store has not answered. */
 export function judgeStoreClock(at: Milliseconds, now: Milliseconds): Finding {
   if (!Number.isFinite(at)) {
-    return doubtful(
+    return doubtfulFinding(
       'it does not tell its time',
       'allow the user +time, or compare the clocks by hand',
     )
   }
   const off = Math.round(Math.abs(at - now))
   return off <= CLOCK
-    ? right(`its clock agrees with ours (${off} ms)`)
-    : doubtful(
+    ? goodFinding(`its clock agrees with ours (${off} ms)`)
+    : doubtfulFinding(
         `its clock is ${off} ms from ours`,
         'ends of all sessions of a user are told by clocks: have all instances and the store keep time by NTP',
       )
@@ -108,7 +108,7 @@ export function judgeStoreClock(at: Milliseconds, now: Milliseconds): Finding {
 export function judgeInfo(info: string): readonly Finding[] {
   const value = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
   if (value('redis_version') === undefined) {
-    return [doubtful('it does not tell how it is configured', 'allow the user +info')]
+    return [doubtfulFinding('it does not tell how it is configured', 'allow the user +info')]
   }
   const policy = value('maxmemory_policy') ?? 'unknown'
   const keeps = policy === 'noeviction' || value('maxmemory') === '0'
@@ -116,21 +116,26 @@ export function judgeInfo(info: string): readonly Finding[] {
   const replicas = Number(value('connected_slaves') ?? 0)
   return [
     keeps
-      ? right(`it throws nothing away (maxmemory-policy ${policy})`)
-      : wrong(
+      ? goodFinding(`it throws nothing away (maxmemory-policy ${policy})`)
+      : wrongFinding(
           `it throws keys away when its memory is full (maxmemory-policy ${policy})`,
           'used IDs and ends of sessions would be lost: maxmemory-policy noeviction, in a store of its own',
         ),
     aof
-      ? right('it keeps what it has over a restart (appendonly)')
-      : doubtful(
+      ? goodFinding('it keeps what it has over a restart (appendonly)')
+      : doubtfulFinding(
           'it may lose what it has at a restart (appendonly no)',
           'ends of sessions and used IDs come back from the instances that run, forms do not: appendonly yes',
         ),
     ...(value('role') === 'master'
       ? []
-      : [wrong('it is a replica', 'name the node that takes writes, or use state.sentinels')]),
-    ...(replicas > 0 ? [right(`${replicas} replicas are connected`)] : []),
+      : [
+          wrongFinding(
+            'it is a replica',
+            'name the node that takes writes, or use state.sentinels',
+          ),
+        ]),
+    ...(replicas > 0 ? [goodFinding(`${replicas} replicas are connected`)] : []),
   ]
 }
 
@@ -139,8 +144,9 @@ async function judgeAccess(ask: Ask, { user }: StateConfig): Promise<Finding> {
   const mend =
     'give the instance a user of its own with an access list for its keys, as docs/several-instances.md has it'
   const foreign = await allowed(ask('EXISTS', 'authproxy-doctor-asks-for-another-key'))
-  if (foreign !== refusedByList) return doubtful('its user may use every key of the store', mend)
-  return right(`the user ${user ?? 'default'} may use the keys of this instance alone`)
+  if (foreign !== refusedByList)
+    return doubtfulFinding('its user may use every key of the store', mend)
+  return goodFinding(`the user ${user ?? 'default'} may use the keys of this instance alone`)
 }
 
 const refusedByList = Symbol('NOPERM')

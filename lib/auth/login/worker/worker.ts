@@ -1,5 +1,5 @@
 /**
- * The program of a worker thread: does one job at a time and keeps nothing between two. Started by pool.ts alone.
+ * The program of a worker thread: does one job at a time and keeps nothing of a message. Started by pool.ts alone.
  */
 import { parentPort } from 'node:worker_threads'
 import { lowerPriority } from '../../../async/thread.ts'

@@ -9,7 +9,13 @@ import { join } from 'node:path'
 import type { Authority } from '../../../http/message/target.ts'
 import { packageRoot } from '../../../package.ts'
 import type { HttpsMode } from '../../intercept/https.ts'
-import { aptFile, detectionScript, fill, type ScriptSetting, scriptFile } from './setup-script.ts'
+import {
+  aptFile,
+  detectionScript,
+  fillTemplate,
+  type ScriptSetting,
+  scriptFile,
+} from './setup-script.ts'
 
 /** A text that readers can copy. */
 export interface Example {
@@ -76,10 +82,12 @@ export function chapters(setting: Setting): readonly Chapter[] {
   }
   const example = ({ id, title, lines, text }: Part): Example => {
     const found = (key: string) =>
-      lines.filter(line => line.key === key && applies(line)).map(line => fill(line.value, values))
+      lines
+        .filter(line => line.key === key && applies(line))
+        .map(line => fillTemplate(line.value, values))
     const [place = ''] = found('in')
     const [intro = ''] = found('intro')
-    return { id, title, intro, place, text: fill(text, values), notes: found('note') }
+    return { id, title, intro, place, text: fillTemplate(text, values), notes: found('note') }
   }
   const all = parts.flatMap(([chapter, ...examples]) => {
     if (chapter === undefined || !applies(chapter)) return []

@@ -35,7 +35,7 @@ function proxyList({ here, proxies }: ScriptSetting): readonly string[] {
 
 /** The detection script. It needs only programs of every Debian: sh, timeout (coreutils), perl-base and logger (bsdutils). */
 export function detectionScript(setting: ScriptSetting): string {
-  return fill(detectionText.trimEnd(), { proxies: proxyList(setting).join(' ') })
+  return fillTemplate(detectionText.trimEnd(), { proxies: proxyList(setting).join(' ') })
 }
 
 /**
@@ -48,11 +48,11 @@ export function setupScript(setting: ScriptSetting): string {
   const all = proxyList(setting)
   // Each service has its own generations, so a snapshot is always asked from the first one, through any of the proxies.
   const [first = setting.here.url] = all
-  return fill(setupText, { urls: all.join(' or '), first, aptFile, scriptFile, detection })
+  return fillTemplate(setupText, { urls: all.join(' or '), first, aptFile, scriptFile, detection })
 }
 
 /** The text with each `{{name}}` replaced by its value. Throws when there is no value of that name. */
-export function fill(text: string, values: Readonly<Record<string, string>>): string {
+export function fillTemplate(text: string, values: Readonly<Record<string, string>>): string {
   return text.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name]
     if (value === undefined) throw new Error(`there is no value for {{${name}}}`)

@@ -18,7 +18,7 @@ import {
   types,
 } from '../objects.ts'
 import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
-import { type Lease, patience } from '../shared-store.ts'
+import { type Lease, sharedPatience } from '../shared-store.ts'
 import { mayBeNode } from './peer-addresses.ts'
 
 /** How long a lease lasts, and how often its holder renews it. */
@@ -65,7 +65,7 @@ export class Leases {
     this.#held.set(name, undefined)
     // Three requests may be needed, but a client waits only `patience` for all of them.
     const asking = this.#ask({ id: randomBytes(12).toString('hex'), name, etag: '', stop() {} })
-    const found = await resultInTime(asking, this.#parts.clock, patience)
+    const found = await resultInTime(asking, this.#parts.clock, sharedPatience)
     if (found === undefined) {
       void asking.then(late => this.#forget(name, late))
       return none

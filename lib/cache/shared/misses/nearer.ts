@@ -35,11 +35,16 @@ import {
   draftEntry,
   type EntryDraft,
   keptFields,
-  unstorable,
+  unstorableReason,
 } from '../../rfc9111/stored-response.ts'
 import type { Entry } from '../../store/entry.ts'
 import { isShareable, type SharingRules } from '../shareable.ts'
-import { type Lease, patience, type SharedContent, type SharedStore } from '../shared-store.ts'
+import {
+  type Lease,
+  type SharedContent,
+  type SharedStore,
+  sharedPatience,
+} from '../shared-store.ts'
 import type { Peers } from './peers.ts'
 
 interface SharedNearerParts extends SharingRules {
@@ -109,7 +114,7 @@ export class SharedNearer implements NearSources {
       if (late && found?.kind === 'content') found.answer.response.content.close()
       return found ?? 'nothing'
     })
-    const found = await resultInTime(asked, this.#parts.clock, patience)
+    const found = await resultInTime(asked, this.#parts.clock, sharedPatience)
     late = found === undefined
     return found === 'nothing' ? undefined : (found ?? 'late')
   }
@@ -252,7 +257,7 @@ export class SharedNearer implements NearSources {
       if (late && lease.kind === 'held') lease.release()
       return lease
     })
-    const lease = await resultInTime(asked, this.#parts.clock, patience)
+    const lease = await resultInTime(asked, this.#parts.clock, sharedPatience)
     late = lease === undefined
     return lease ?? { kind: 'none' }
   }
@@ -289,7 +294,7 @@ export class SharedNearer implements NearSources {
       const expected = expectedContent(wanted) ?? {}
       const left = expected.size === undefined ? length : expected.size - first
       const fits = status === (first === 0 ? 200 : 206) && (length ?? left) === left
-      if (fits && unstorable(first === 0 ? fields : Fields.empty) === undefined) {
+      if (fits && unstorableReason(first === 0 ? fields : Fields.empty) === undefined) {
         const times = { requested, received: clock.now() }
         return {
           kind: 'content',

@@ -10,7 +10,7 @@ const ownMachine = ['127.0.0.0/8', '::1/128']
 /** The addresses at which no node can be. Private addresses are allowed. */
 const nowhere = [
   '0.0.0.0/8', // this network
-  '100.100.100.200/32', // metadata of a cloud, as the next and fd00:ec2::254
+  '100.100.100.200/32', // metadata of a cloud; the next network and fd00:ec2::254 have such services too
   '169.254.0.0/16', // link-local
   '224.0.0.0/4', // multicast
   '240.0.0.0/4', // reserved, and broadcast

@@ -30,7 +30,7 @@ import { Fields } from '../../../http/message/field.ts'
 import { type Content, lengthOf, noContent } from '../../../http/message/message.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
 import { pacedSource } from '../pace.ts'
-import { patience, type SharedOperation, type SharedOutcome } from '../shared-store.ts'
+import { type SharedOperation, type SharedOutcome, sharedPatience } from '../shared-store.ts'
 import {
   type AwsCredentials,
   amzDate,
@@ -148,13 +148,13 @@ const slowestUpload = 50
 const longestTag = 256
 
 const deadlines: Partial<OriginDeadlines> = {
-  queue: patience,
-  lookup: patience,
-  connect: patience,
-  tls: patience,
+  queue: sharedPatience,
+  lookup: sharedPatience,
+  connect: sharedPatience,
+  tls: sharedPatience,
   send: 10_000,
   fields: uploadPatience,
-  content: patience,
+  content: sharedPatience,
 }
 
 export class Bucket {
@@ -237,7 +237,7 @@ export class Bucket {
       fields: [['Content-Type', type], ...conditionOf(only)],
       conditional: only !== undefined,
       whole: errorBytes,
-      patience: content.kind === 'stream' ? timeToSend(content) : patience,
+      patience: content.kind === 'stream' ? timeToSend(content) : sharedPatience,
     })
     return this.#etagOf(answer)
   }
@@ -291,7 +291,7 @@ export class Bucket {
 
   /** Sends a request, and sends it again when the clocks differ or an idle connection was dead. Both share the time of `patience`. */
   async #ask(asked: Asked): Promise<Answer> {
-    const { operation, lifetime, patience: longest = patience } = asked
+    const { operation, lifetime, patience: longest = sharedPatience } = asked
     const within = new Lifetime()
     const end = (reason: Error): void => within.end(reason)
     lifetime?.onceOver(end)

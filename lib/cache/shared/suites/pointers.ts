@@ -18,7 +18,7 @@ import type { Entry } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { releasesOf, type Suite } from '../../suites/generation.ts'
 import { isShareableKey, type SharingRules } from '../shareable.ts'
-import { patience, type SharedStore, type SuitePointer } from '../shared-store.ts'
+import { type SharedStore, type SuitePointer, sharedPatience } from '../shared-store.ts'
 
 interface PointersParts extends SharingRules {
   readonly shared: SharedStore
@@ -52,7 +52,7 @@ export class Pointers {
   /** The pointer of the suite in the directory with this key, unless it was found unfit. Never rejects. */
   async of(at: string): Promise<SuitePointer | undefined> {
     const { shared, clock } = this.#parts
-    const pointer = await resultInTime(shared.suite(idOf(at)), clock, patience)
+    const pointer = await resultInTime(shared.suite(idOf(at)), clock, sharedPatience)
     if (pointer === undefined || this.#isUnfit(at, pointer)) return undefined
     if (isOfSuite(at, pointer)) return pointer
     this.noteUnfit(at, pointer)
@@ -87,7 +87,8 @@ export class Pointers {
       return isLast && uploaded.every(Boolean) ? this.#move(at, release, date) : undefined
     })
     const { resting, unwritable } = shared.state
-    if (resting === undefined && unwritable === undefined) await resultInTime(told, clock, patience)
+    if (resting === undefined && unwritable === undefined)
+      await resultInTime(told, clock, sharedPatience)
   }
 
   /** Announces the adopted generation of a suite, unless the pointer already names it or a newer one. */

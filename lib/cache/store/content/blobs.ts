@@ -174,9 +174,15 @@ export class Blobs {
       if (flushed) await file.sync()
       await disk.rename(path, place)
       this.#changed(digest)
-      if (flushed) await disk.syncDirectory(dirname(place))
-      else this.flushLater(digest)
-      this.#stored(digest, size)
+      let certain = false
+      try {
+        if (flushed) await disk.syncDirectory(dirname(place))
+        certain = flushed
+      } finally {
+        // Also when the disk fails here: the file has its name and takes room, and goes when no entry comes.
+        if (!certain) this.flushLater(digest)
+        this.#stored(digest, size)
+      }
     })
   }
 

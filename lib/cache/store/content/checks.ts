@@ -495,7 +495,7 @@ export class Expectation {
     this.#length = promised
   }
 
-  /** Takes the next bytes. Throws a Failure when `size`, with them, is more than there may be. */
+  /** Takes the next bytes. `size` is the sum with them. Throws a Failure when it is more than the expected length. */
   update(block: Buffer, size: number): void {
     if (this.length !== undefined && size > this.length) throw wrongSize(size, this.length)
     this.#sha256.update(block)

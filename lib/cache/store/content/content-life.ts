@@ -54,7 +54,7 @@ export type ContentEvent =
 const transitions: Readonly<
   Record<ContentState, Readonly<Partial<Record<ContentEvent, ContentState>>>>
 > = {
-  // A checkpoint may come while a file is being removed, and the disk refuse it afterwards.
+  // The disk may refuse a removal after a checkpoint has marked the content as absent.
   absent: {
     stored: 'unused',
     named: 'named',

@@ -14,7 +14,7 @@ import {
   type Continuation,
   type Destination,
   isOf,
-  type Partial,
+  type PartialDownload,
   type Partials,
   savePartial,
   sidecarOf,
@@ -32,7 +32,7 @@ export interface DownloadOptions {
 }
 
 /** The beginning of a download that a crash broke off. */
-export interface Resumable {
+export interface ResumableDownload {
   readonly size: number
   readonly length: number | undefined
   readonly fields: Continuation['fields']
@@ -92,7 +92,7 @@ export class Downloads {
   }
 
   /** The partial download of a key; undefined when there is none. */
-  resumable(key: string): Resumable | undefined {
+  resumable(key: string): ResumableDownload | undefined {
     const partial = this.#parts.partials.get(key)
     if (partial === undefined) return undefined
     const { bytes, length, fields } = partial
@@ -230,7 +230,10 @@ export class Downloads {
     await savePartial(this.#parts.disk, { path, key, fields, length, bytes: size, sha256 })
   }
 
-  async #resume(partial: Partial, expected: ExpectedContent = {}): Promise<Download | undefined> {
+  async #resume(
+    partial: PartialDownload,
+    expected: ExpectedContent = {},
+  ): Promise<Download | undefined> {
     const { log, room, partials } = this.#parts
     const { key, fields, path, bytes, length } = partial
     if (!partials.take(partial)) return undefined

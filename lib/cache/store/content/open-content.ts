@@ -14,7 +14,7 @@ import { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import type { DiskFile, Surroundings } from '../disk/disk.ts'
 
-/** A file that ended before the length it should have. */
+/** The error of a file that is shorter than it should be. */
 export class ShortFile extends Error {
   constructor(position: number, end: number) {
     super(`the file ends at byte ${position} and should reach ${end}`)

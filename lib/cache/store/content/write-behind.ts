@@ -403,7 +403,7 @@ export interface Continuation {
 }
 
 /** A partial download in the directory. */
-export interface Partial extends Continuation {
+export interface PartialDownload extends Continuation {
   readonly path: string
   readonly length: number | undefined
   readonly bytes: number
@@ -412,13 +412,16 @@ export interface Partial extends Continuation {
 
 const version = 1
 
-/** A smaller download is fetched again. */
+/** After a crash a download of fewer bytes is fetched again. */
 export const worthKeeping = 8 * 1024 * 1024
 
 const sidecarSuffix = '.json'
 
 /** Writes down how many bytes of a download are flushed. Rejects when the disk fails. */
-export async function savePartial(disk: Disk, { path, ...partial }: Partial): Promise<void> {
+export async function savePartial(
+  disk: Disk,
+  { path, ...partial }: PartialDownload,
+): Promise<void> {
   const sidecar = sidecarOf(path)
   const file = await disk.open(`${sidecar}.new`, 'writing')
   try {
@@ -433,9 +436,9 @@ export async function savePartial(disk: Disk, { path, ...partial }: Partial): Pr
 /** The partial downloads that crashes have left, until each is continued or removed. */
 export class Partials {
   readonly #around: Pick<Surroundings, 'disk' | 'layout'>
-  #byKey: Map<string, Partial> = new Map()
+  #byKey: Map<string, PartialDownload> = new Map()
   /** The partial downloads whose bytes are being hashed again now. */
-  readonly #resuming = new Set<Partial>()
+  readonly #resuming = new Set<PartialDownload>()
 
   constructor(around: Pick<Surroundings, 'disk' | 'layout'>) {
     this.#around = around
@@ -463,12 +466,12 @@ export class Partials {
     return rest.length
   }
 
-  get(key: string): Partial | undefined {
+  get(key: string): PartialDownload | undefined {
     return this.#byKey.get(key)
   }
 
   /** Takes a partial download out, to be continued or removed. Answers whether it was still there. */
-  take({ key }: Partial): boolean {
+  take({ key }: PartialDownload): boolean {
     return this.#byKey.delete(key)
   }
 
@@ -493,7 +496,7 @@ export class Partials {
   }
 
   /** Removes the files of a partial download. Rejects when the disk fails. */
-  async remove({ path }: Pick<Partial, 'path'>): Promise<void> {
+  async remove({ path }: Pick<PartialDownload, 'path'>): Promise<void> {
     const { disk } = this.#around
     await disk.remove(sidecarOf(path))
     await disk.remove(path)
@@ -516,7 +519,7 @@ export class Partials {
    * Opens the file of a partial download that was taken, so that more can be appended, and feeds its bytes to the expectation.
    * Undefined when the bytes are not those that were written.
    */
-  async reopen(partial: Partial, expectation: Expectation): Promise<DiskFile | undefined> {
+  async reopen(partial: PartialDownload, expectation: Expectation): Promise<DiskFile | undefined> {
     this.#resuming.add(partial)
     try {
       return await openPartial(this.#around.disk, partial, expectation)
@@ -528,7 +531,7 @@ export class Partials {
 
 async function openPartial(
   disk: Disk,
-  { path, bytes, sha256 }: Partial,
+  { path, bytes, sha256 }: PartialDownload,
   expectation: Expectation,
 ): Promise<DiskFile | undefined> {
   const file = await disk.open(path, 'writing')
@@ -552,7 +555,7 @@ async function openPartial(
 const pieceBytes = 1024 * 1024
 
 /** Undefined when the file cannot be read or decoded: such a file is no reason not to start. Throws `DiskHung`. */
-async function readSidecar(disk: Disk, path: string): Promise<Partial | undefined> {
+async function readSidecar(disk: Disk, path: string): Promise<PartialDownload | undefined> {
   let file: DiskFile | undefined
   try {
     file = await disk.open(sidecarOf(path), 'reading')

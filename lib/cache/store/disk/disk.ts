@@ -132,7 +132,7 @@ export class Disk {
   }
 
   async makeDirectory(path: string): Promise<void> {
-    // Where the kernel lets no directory be made, Node's recursive mkdir tries for ever.
+    // Node's recursive mkdir tries for ever where the kernel refuses to make a directory.
     if (/^\/(proc|sys)\//.test(path)) {
       throw Object.assign(new Error(`no directory can be made at ${path}`), { code: 'ENOENT' })
     }
@@ -504,7 +504,7 @@ export const layoutVersion = 2
 /** The suffix of the files of downloads below `tmp/`. */
 export const temporarySuffix = '.part'
 
-/** First line of CACHEDIR.TAG, fixed by the Cache Directory Tagging Specification: back-up programs skip such directories. */
+/** The text of CACHEDIR.TAG. The Cache Directory Tagging Specification fixes its first line, by which back-up programs skip the directory. */
 export const cacheDirectoryTag = `Signature: 8a477f597d28d172789f06886806bc55
 # This directory holds copies of files from package archives, kept by cachesvc.
 # Whatever is lost here is fetched again. See https://bford.info/cachedir/

@@ -15,7 +15,7 @@
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Rests } from '../../../async/rests.ts'
-import { scratch } from '../../../bytes/landing.ts'
+import { scratchBuffer } from '../../../bytes/landing.ts'
 import { Fields } from '../../message/field.ts'
 import { type Authority, formatAuthority } from '../../message/target.ts'
 import { requestHead } from '../../wire/framing.ts'
@@ -220,9 +220,9 @@ export function connectThrough(
       return false
     }
     transport.handTo({
-      room: scratch,
+      room: scratchBuffer,
       read(count) {
-        let bytes = scratch().subarray(0, count)
+        let bytes = scratchBuffer().subarray(0, count)
         while (bytes.length > 0) {
           const reading = heads.read(bytes)
           if (reading === 'incomplete') return true

@@ -16,7 +16,7 @@ import {
   type Example,
   type Setting,
 } from '../../../../lib/cache/operations/examples/examples.ts'
-import { operations } from '../../../../lib/cache/operations/routes.ts'
+import { operationsHandler } from '../../../../lib/cache/operations/routes.ts'
 import { exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
 import { Fields } from '../../../../lib/http/message/field.ts'
 import {
@@ -231,7 +231,7 @@ t.test(
       const fields = Fields.of(['Host', '198.51.100.7:3142'])
       const two = sources({ config: unnamed, addresses: () => ['192.0.2.10', '198.51.100.7'] })
       const asked = { ...request('GET', path), fields }
-      const text = textOf(await operations(two)(asked, path))
+      const text = textOf(await operationsHandler(two)(asked, path))
       t.match(text, 'http://198.51.100.7:3142')
       t.notMatch(text, '192.0.2.10')
       if (path === '/_cachesvc/setup') t.match(text, 'You asked for this page by 198.51.100.7')

@@ -75,8 +75,9 @@ async function openBlobs(t: Test) {
   const unused: string[] = []
   const storeEvents = new StoreEvents()
   storeEvents.listen({ unused: digest => void unused.push(digest) })
+  const disk = new Disk({ clock, files: scripted.files })
   const blobs = new Blobs({
-    ...{ disk: new Disk({ clock, files: scripted.files }), layout, clock, log: silentLog },
+    ...{ disk, layout, clock, log: silentLog },
     journal: { table: new EntryTable(), removeRows: () => [] },
     events: storeEvents,
   })
@@ -87,8 +88,19 @@ async function openBlobs(t: Test) {
       await file.put(content, 0)
       return true
     })
+  const commit = async () => {
+    const path = layout.temporaryFile()
+    await disk.makeDirectory(layout.temporary)
+    const file = await disk.open(path, 'creating')
+    try {
+      await file.put(content, 0)
+      await blobs.commit(file, { path, digest, size: 700 })
+    } finally {
+      file.close()
+    }
+  }
   const remove = () => Promise.all(blobs.unnamed().map(unnamed => blobs.remove(unnamed)))
-  return { blobs, scripted, digest, place, remove, unused }
+  return { blobs, scripted, digest, place, commit, remove, unused }
 }
 
 t.test('a content is removed, and its name is free after the next checkpoint', async t => {
@@ -168,4 +180,18 @@ t.test('why a content stays is known until its file is gone', async t => {
   await t.rejects(remove(), { code: 'EACCES' })
   await t.rejects(blobs.discard(digest), { code: 'EACCES' })
   t.match(blobs.staying(), [{ why: { because: /permission/ } }])
+})
+
+t.test('a content whose name the disk does not flush is known all the same', async t => {
+  const { blobs, scripted, digest, place, remove, commit } = await openBlobs(t)
+  await place()
+  await remove()
+  scripted.decide = (call, about) =>
+    call === 'fdatasync' && !about.endsWith('.part') ? { code: 'EIO' } : 'done'
+  await t.rejects(commit(), { code: 'EIO' })
+  t.equal(blobs.state(digest), 'unused')
+  t.equal(blobs.unnamedBytes, 700, 'it takes room')
+  t.ok(blobs.fresh.has(digest), 'and the next checkpoint flushes it')
+  scripted.decide = () => 'done'
+  t.strictSame(await remove(), [true], 'without an entry it goes')
 })
