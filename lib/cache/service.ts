@@ -75,11 +75,15 @@ export interface ServiceOptions {
 /** A running service, its listeners, and its work under way. */
 export type CacheService = Service & {
   readonly listeners: readonly Listener[]
-  /** The number of files that are being fetched, of those that are not yet complete on disk, and of suites that are being adopted. */
+  /**
+   * The number of files that are being fetched, of those that are not yet complete on disk, of suites that are being adopted, and of jobs
+   * of the thread that reads indexes.
+   */
   readonly working: () => {
     readonly fetches: number
     readonly writes: number
     readonly adoptions: number
+    readonly jobs: number
   }
   /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
@@ -276,6 +280,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     fetches: answers.fetcher.count,
     writes: store.writing,
     adoptions: suites.adopting,
+    jobs: suites.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {

@@ -170,6 +170,11 @@ export class Adoptions {
     return this.#underWay.size
   }
 
+  /** The number of jobs that the thread has not finished, those for Release files that are not adopted yet included. */
+  get jobs(): number {
+    return this.#thread.jobs
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     await this.#thread.close()

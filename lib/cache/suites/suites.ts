@@ -150,6 +150,11 @@ export class Suites {
     return this.#adoptions.count
   }
 
+  /** The number of jobs that the thread which reads indexes has not finished. */
+  get jobs(): number {
+    return this.#adoptions.jobs
+  }
+
   /** The standing of a content for retention. */
   standing(digest: string): ContentStanding {
     return standingOf({ known: this.#known, tables: this.#tables }, digest)

@@ -44,6 +44,11 @@ export class AdoptionThread {
     })
   }
 
+  /** The number of jobs that it has not finished. */
+  get jobs(): number {
+    return this.#waiting.length + (this.#running === undefined ? 0 : 1)
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     const worker = this.#worker

@@ -79,11 +79,11 @@ async function dayOfSlow(archive: ChangingArchive): Promise<string> {
   let last = ''
   let looks = 0
   const isAnswered = (): boolean => {
-    const { fetches, writes, adoptions } = cache.working
-    const now = [origin.requests.length, fetches, writes, adoptions].join()
+    const { fetches, writes, adoptions, jobs } = cache.working
+    const now = [origin.requests.length, fetches, writes, adoptions, jobs].join()
     looks = now === last ? looks + 1 : 0
     last = now
-    if (looks > restingLooks && adoptions === 0 && writes <= fetches) clock.advance(50)
+    if (looks > restingLooks && adoptions + jobs === 0 && writes <= fetches) clock.advance(50)
     return found !== undefined
   }
   await cache.until(isAnswered, () => false)
