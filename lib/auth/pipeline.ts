@@ -16,7 +16,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { OutcomeFacts } from './access/outcome.ts'
+import type { OutcomeFacts, PassReason } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
@@ -58,12 +58,8 @@ export interface PipelineParts {
   readonly failurePage: FailurePage
   readonly probe: AnswerProbe
   readonly instanceId: string
-  /** Answers with the keys of the signed identity. */
-  readonly keySet: Handler
-  /** Answers with the logo of the pages. */
-  readonly logo: Handler
-  /** Answers with the script for pages of the application. */
-  readonly loginScript: Handler
+  /** Answer with the keys of the signed identity, the logo of the pages, and the script for pages of the application. */
+  readonly documents: Readonly<Record<'key-set' | 'logo' | 'login-script', Handler>>
   readonly page: PageMaker
   readonly readForm: FormReader
   readonly clock: Clock
@@ -128,17 +124,13 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return answered.then(page => withFacts(page, { client, outcome: 'saml' }))
     }
     case 'key-set':
-      return continueWhenReady(parts.keySet(request), keys => {
-        return withFacts(keys, { client, outcome: 'key-set' })
-      })
     case 'logo':
-      return continueWhenReady(parts.logo(request), logo =>
-        withFacts(logo, { client, outcome: 'logo' }),
-      )
-    case 'login-script':
-      return continueWhenReady(parts.loginScript(request), script => {
-        return withFacts(script, { client, outcome: 'login-script' })
+    case 'login-script': {
+      const outcome = verdict.verdict
+      return continueWhenReady(parts.documents[outcome](request), document => {
+        return withFacts(document, { client, outcome })
       })
+    }
     case 'own-page': {
       const { path, session } = verdict
       const { backend, config } = asked.rules
@@ -150,46 +142,17 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       })
     }
     case 'passthrough': {
-      const { because, name } = verdict
-      const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` } as const
-      const open = because === 'path'
-      const admitted = {
-        request,
-        original: request,
-        session: undefined,
-        public: open,
-        place,
-        client,
-      }
-      request.holder = passedWithoutSession
-      return pass(asked, admitted, { ...facts, passthrough: name })
+      const { because, name: passthrough } = verdict
+      const isPublic = because === 'path'
+      return passOpen(asked, { isPublic, because: `passthrough-${because}`, passthrough })
     }
-    case 'anyone': {
-      const admitted = {
-        request,
-        original: request,
-        session: undefined,
-        public: true,
-        place,
-        client,
-      }
-      request.holder = passedWithoutSession
-      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'anyone' })
-    }
+    case 'anyone':
+      return passOpen(asked, { because: 'anyone' })
     case 'preflight': {
       const { signal } = request
       // `signal` is a getter of the request, which a copy of its own properties does not have.
       const bare = { ...request, signal, fields: withoutCredentials(request.fields) }
-      request.holder = passedWithoutSession
-      const admitted = {
-        request: bare,
-        original: request,
-        session: undefined,
-        public: true,
-        place,
-        client,
-      }
-      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'preflight' })
+      return passOpen(asked, { as: bare, because: 'preflight' })
     }
     case 'renewal': {
       const { session } = verdict
@@ -271,6 +234,27 @@ function authenticated<A extends Response | TakenOver>(
       return withLines(answer, instead.setCookie)
     })
   })
+}
+
+/** Forwards a request that passes without a session, in the form `as`. */
+function passOpen<A extends Response | TakenOver>(
+  asked: Asked<A>,
+  {
+    as = asked.request,
+    isPublic = true,
+    because,
+    passthrough,
+  }: {
+    readonly as?: Request
+    readonly isPublic?: boolean
+    readonly because: PassReason
+    readonly passthrough?: string
+  },
+): Promise<A | Response> {
+  const { request: original, place, client } = asked
+  original.holder = passedWithoutSession
+  const admitted = { request: as, original, session: undefined, public: isPublic, place, client }
+  return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 
 /** The one way to the backend, with a session and without. */

@@ -216,9 +216,11 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       waiting: () => rules.waiting,
       checkOf: nonce => probed.of(nonce),
     }),
-    keySet: keySetHandler(() => keys.identity()),
-    logo: ownDocument(() => rules.brand.logo),
-    loginScript: loginScriptHandler(),
+    documents: {
+      'key-set': keySetHandler(() => keys.identity()),
+      logo: ownDocument(() => rules.brand.logo),
+      'login-script': loginScriptHandler(),
+    },
     page,
     readForm: formReader(clock),
   }
@@ -340,14 +342,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     control({
       config: () => rules.config,
       started: clock.now(),
-      listening: () => ({
-        main: listens.main,
-        ...(listens.admin && { admin: listens.admin }),
-        ...(listens.checks && { checks: listens.checks }),
-      }),
+      listening: listens,
       problems,
       waiting: () => rules.waiting,
-      remarks: () => remarks(),
+      remarks,
       sharedFailures: async () => (await shared?.failures()) ?? [],
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),

@@ -19,7 +19,6 @@ import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
-import { claimedIdentity } from './claimed-identity.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
@@ -64,7 +63,7 @@ export function checkHandler(parts: CheckParts): Handler {
     const by = { asked, rules, parts, clients }
     const answer = answerProbe(question, by) ?? judge(check, by)
     return continueWhenReady(answer, answer => {
-      const claim = claimedIdentity(check.fields, rules.config)
+      const { claim } = clients.of(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
     })

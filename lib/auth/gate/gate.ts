@@ -24,12 +24,8 @@ export type Verdict =
   | { readonly verdict: 'loop' }
   /** The request is for a path of SAML. */
   | { readonly verdict: 'saml' }
-  /** The request asks for the keys of the signed identity, which are public. */
-  | { readonly verdict: 'key-set' }
-  /** The request asks for the logo of the pages, which is public. */
-  | { readonly verdict: 'logo' }
-  /** The request asks for the script for pages of the application, which is public. */
-  | { readonly verdict: 'login-script' }
+  /** The request asks for a public document: the keys of the signed identity, the logo of the pages, the script for pages of the application. */
+  | { readonly verdict: 'key-set' | 'logo' | 'login-script' }
   /** The request asks who is signed in, or comes from a login in a window of its own. */
   | {
       readonly verdict: 'own-page'
