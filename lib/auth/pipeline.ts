@@ -208,29 +208,21 @@ function authenticated<A extends Response | TakenOver>(
     because: 'session',
     user: session.subject,
   } as const
+  // The members are written out, because copying them from `asked` costs an eighth of a small request.
+  const admitted = (own: Request): AdmittedRequest => {
+    return { request: own, original: request, session, public: false, place, client }
+  }
   return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      // The members are written out, because copying them from `asked` costs an eighth of a small request.
-      const admitted = {
-        request: opened.request,
-        original: request,
-        session,
-        public: false,
-        place,
-        client,
-      }
-      if (!sessions.wantsRenewal(session)) return pass(asked, admitted, facts)
-      const whole = { ...admitted, request: unconditional(opened.request) }
-      return renewed(asked, session, pass(asked, whole, facts))
+      const { request: own } = opened
+      if (!sessions.wantsRenewal(session)) return pass(asked, admitted(own), facts)
+      return renewed(asked, session, pass(asked, admitted(unconditional(own)), facts))
     }
     const target = pathAndQuery(place)
     return saml.resubmit({ request, id: opened.id, session, target }).then(async instead => {
       if ('refuse' in instead) return withFacts(instead.refuse, facts)
-      const answer = await pass(
-        asked,
-        { request: instead.request, original: request, session, public: false, place, client },
-        { ...facts, resubmitted: true },
-      )
+      const whole = admitted(instead.request)
+      const answer = await pass(asked, whole, { ...facts, resubmitted: true })
       return withLines(answer, instead.setCookie)
     })
   })
@@ -315,8 +307,7 @@ async function login(
 ): Promise<Response> {
   const { request, place, rules, parts } = asked
   const { saml, readForm, failurePage } = parts
-  const { from, rule, session } = verdict
-  const how = rule?.login === undefined ? undefined : rule
+  const { from, how, session } = verdict
   const signedIn = session !== undefined
   const { config } = rules
   const returnTo = pathAndQuery(place)

@@ -3,7 +3,6 @@
  * correction. Pure.
  */
 
-/** The result of reading one value. */
 export type ReadResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }

@@ -28,7 +28,6 @@ export const secretPlace: Kind<string> = kind(
 
 /** Whose credentials are meant, where the service manager says nothing of their directory. */
 export interface SecretContext {
-  /** The unit of the service. */
   readonly service: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }

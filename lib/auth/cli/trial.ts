@@ -72,7 +72,6 @@ export function tokenPasses(
   return token.scope === undefined || isInScope(token.scope, { ...request, fields: Fields.empty })
 }
 
-/** The reason for the verdict, in a sentence. */
 function reasonOf(access: AccessVerdict | undefined): string {
   if (access === undefined) return 'there are no rules: all who are signed in may'
   const { verdict, rule } = access

@@ -56,7 +56,6 @@ class Client {
   /** The name of a field by which the client could pass for another user; undefined when there is none. */
   readonly claim: string | undefined
   readonly otherProtocol: boolean
-  /** The fields that show the session. */
   readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 

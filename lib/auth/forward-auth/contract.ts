@@ -10,7 +10,6 @@
  */
 import type { Edge } from '../config/setting-forward-auth.ts'
 
-/** The path of a check. */
 export const checkPath = '/check'
 
 /** The field with the secret of the edge, where `forwardAuth.secretFile` is set. */

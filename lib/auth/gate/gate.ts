@@ -55,8 +55,8 @@ export type Verdict =
       readonly because: LoginReason
       /** The name of a token whose scope does not cover the request. */
       readonly token?: string
-      /** The rule that asks for the login; undefined where there are none. */
-      readonly rule?: AccessRule | undefined
+      /** The rule that says what the login has to be like; undefined when any login will do. */
+      readonly how?: AccessRule | undefined
       /** The session of a person whose login does not fulfil that rule. */
       readonly session?: ReadSession | undefined
     }
@@ -179,11 +179,11 @@ function withSession(
     case 'allowed':
       return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
     case 'login':
-      return loginNeeded(request, { because: 'no-session', rule: judged.rule })
+      return loginNeeded(request, { because: 'no-session', how: judged.rule.login && judged.rule })
     case 'step-up':
       return loginNeeded(request, {
         because: `login-${judged.because}`,
-        rule: judged.rule,
+        how: judged.rule,
         session,
       })
     case 'refused':
@@ -202,7 +202,7 @@ function ownPage(path: string, { forwardAuth }: GateRules) {
 
 function loginNeeded(
   request: Pick<Request, 'method' | 'fields' | 'version'>,
-  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'rule' | 'session'>,
+  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'how' | 'session'>,
 ): Verdict {
   return {
     verdict: 'login-needed',

@@ -10,7 +10,6 @@ import { fieldNames, isSameField, type NamedField, type NameSet } from '../field
 import type { SettingValues } from '../settings.ts'
 import { attributeNames } from './check-access.ts'
 
-/** The remarks on the values. */
 export function crossCheck(values: SettingValues): Remarks {
   const collected = valueRemarks()
   const { wrong, warn } = collected
