@@ -18,7 +18,6 @@ import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
 
-/** One step of stopping. */
 export interface StopStep {
   /** The name for the log: `finish running transfers`. */
   readonly name: string
@@ -39,7 +38,6 @@ export function stopStep(
   return { name, deadline: deadline + 1000, stop }
 }
 
-/** A service that has been started. */
 export interface Service {
   /** One line about it for the log and the service manager: `listening on 3142`. */
   readonly status: string
@@ -48,7 +46,6 @@ export interface Service {
   readonly reload: Reload
 }
 
-/** The arguments of a start. */
 export interface Start {
   /** Listening sockets that the service manager opened. They replace the configured addresses. */
   readonly sockets: readonly InheritedSocket[]

@@ -67,7 +67,6 @@ export class AuthMetrics extends Metrics {
     labels: ['outcome'],
   })
 
-  /** All metrics, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new AuthMetrics()

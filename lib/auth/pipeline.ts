@@ -191,7 +191,6 @@ function deniedOf({
   return { request, place, config: rules.config, saml, failurePage }
 }
 
-/** Answers a request of a signed-in user. */
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,

@@ -50,7 +50,6 @@ export class RulesInForce {
     if (next.groupNames !== before) await before?.close()
   }
 
-  /** Ends the watch of files. */
   async close(): Promise<void> {
     await this.#rules.groupNames?.close()
   }

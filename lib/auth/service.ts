@@ -23,7 +23,7 @@ import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
-import { ClientIdentityWatch } from './backend/client-identity.ts'
+import { watchClientIdentity } from './backend/client-identity.ts'
 import type { checkServer } from './check-listener.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
@@ -303,10 +303,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.whenEnded(() => ending.lookNow())
-  const endWatch = new ClientIdentityWatch({
+  const endWatch = watchClientIdentity(clock, {
     log,
     current: () => ({ config: rules().config, show: identity => rules().backend.show(identity) }),
-  }).begin(clock)
+  })
   stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(

@@ -61,7 +61,6 @@ export function readPort(text: string, least: 0 | 1): ReadResult<number> {
     : readFailure(`a port is a number from ${least} to 65535`)
 }
 
-/** The text without the brackets around it. */
 export function withoutBrackets(host: string): string {
   return /^\[.*\]$/s.test(host) ? host.slice(1, -1) : host
 }

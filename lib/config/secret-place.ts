@@ -9,7 +9,6 @@ import { mismatch, type ReadResult, readFailure, readResult } from './reading.ts
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
 
-/** The most bytes of a secret. */
 const LARGEST = 8192
 
 /** An absolute path, or `credential:NAME`. */

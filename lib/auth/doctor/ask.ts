@@ -32,7 +32,6 @@ export interface Reach {
 
 export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' | 'content'> {
   readonly method?: 'GET' | 'HEAD' | 'POST'
-  /** Asks for a WebSocket. */
   readonly upgrade?: boolean
 }
 

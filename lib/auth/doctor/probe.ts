@@ -124,11 +124,8 @@ const checkFields = {
   client: text,
   /** The field for which a request that is no probe is refused: one that could be taken for an identity. */
   claim: text,
-  /** Cookies that came with it. */
   cookiePairs: amount,
-  /** Whether the check was about a WebSocket. */
   upgrade: flag,
-  /** Status of the answer. */
   status: amount,
 }
 

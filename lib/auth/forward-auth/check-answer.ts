@@ -100,7 +100,6 @@ export function allowedFields(identity: Fields, cookies: string): Fields {
   return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
 }
 
-/** The answer for a request that may pass. */
 export function passAnswer(fields: Fields, id: string, facts: OutcomeFacts): Response {
   const own = ['X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }

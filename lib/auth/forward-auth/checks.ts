@@ -40,7 +40,6 @@ export interface CheckParts {
   readonly probed: ProbedChecks
 }
 
-/** The parts that a check is judged by. */
 interface Judging {
   readonly asked: AskedAbout | CheckProblem
   readonly rules: Rules
@@ -48,7 +47,6 @@ interface Judging {
   readonly clients: Clients
 }
 
-/** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { probed } = parts
   const clients = new Clients()
@@ -86,7 +84,6 @@ function answerProbe(
   return withAsked(answer, asked)
 }
 
-/** The answer to a check. */
 function judge(
   check: Request,
   { asked, rules, parts, clients }: Judging,

@@ -22,7 +22,6 @@ import { tokenDigest } from '../access/passthrough.ts'
 import type { Edge } from '../config/setting-forward-auth.ts'
 import { type Contract, checkPath, contracts, type Source } from './contract.ts'
 
-/** The settings that a check is read by. */
 export interface CheckSettings {
   readonly edge: Edge
   /** Peers that may ask, and proxies that are not the client. */

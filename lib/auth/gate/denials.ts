@@ -84,7 +84,6 @@ export function loginOfPage(
   return saml.loginAddress(pageOf(request, config.baseUrl, pathAndQuery(place)), how)
 }
 
-/** The answer to a program. */
 export function programNeedsLogin(verdict: LoginNeeded, denied: DeniedRequest): Response {
   return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
 }

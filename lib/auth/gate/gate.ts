@@ -20,9 +20,7 @@ import type { ReadSession } from '../session/token.ts'
 import { refusedPath, renewalPath } from './gateway-paths.ts'
 
 export type Verdict =
-  /** The request has passed this instance before. */
   | { readonly verdict: 'loop' }
-  /** The request is for a path of SAML. */
   | { readonly verdict: 'saml' }
   /** The request asks for a public document: the keys of the signed identity, the logo of the pages, the script for pages of the application. */
   | { readonly verdict: 'key-set' | 'logo' | 'login-script' }
@@ -83,7 +81,6 @@ interface AskedOfGate {
   readonly instanceId: string
 }
 
-/** The settings the gate decides by. */
 type GateRules = Pick<
   Config,
   | 'passthroughPaths'

@@ -25,12 +25,10 @@ interface IdentityTokenOptions {
   readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
 }
 
-/** The lifetime of a token. */
 const LIFETIME: Milliseconds = 120_000
 /** The time for which a token is sent again. A minute of its lifetime is then left for a slow connection and a slow clock. */
 const REUSED: Milliseconds = 60_000
 
-/** The request that a token is for. */
 export interface TokenRequest {
   readonly method: string
   /** The path of the request, without the query. */

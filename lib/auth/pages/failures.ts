@@ -17,11 +17,9 @@ export interface FailureText {
   /** Reason phrase when it differs from the standard one. */
   readonly reason?: string
   readonly title: Sentence
-  /** The description of the failure. */
   readonly text: Sentence
   /** The things the person may try, a sentence each. */
   readonly person?: readonly Sentence[]
-  /** The remedy for the administrator. */
   readonly administrator?: string
   /** A link below the text, to a path of ours or an address of the IdP. */
   readonly action?: { readonly href: string; readonly label: Sentence }
