@@ -472,7 +472,7 @@ function serverEvents({
     onExchange: (exchange, error) => {
       const outcome = exchange.response.facts?.['outcome']
       if (outcome === 'hit') statistics.hit(exchange.sent)
-      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'miss') statistics.miss(exchange.sent)
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       if (exchange.request.slowClient) metrics.count('slow')
