@@ -104,7 +104,7 @@ export class Updates {
     const { clock, suites } = parts
     this.#behind = new SuitesBehind({
       clock,
-      heldSince: at => suites.heldSince(at),
+      heldSince: at => suites.at(at)?.heldSince,
       noteHeld: (at, since) => suites.noteHeld(at, since),
     })
     this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
