@@ -161,7 +161,8 @@ export function inForce(
   wanted: Config,
   authority = needsAuthority(started),
 ): Config {
-  const config = fixed.reduce((all, [, of]) => ({ ...all, ...of(started, all) }), wanted)
+  let config = wanted
+  for (const [, of] of fixed) config = { ...config, ...of(started, config) }
   if (authority) return config
   return { ...config, https: { ...config.https, intercept: false, interceptDomains: [] } }
 }
