@@ -14,7 +14,6 @@ import {
   createSecureContext,
   rootCertificates,
   type SecureContext,
-  type SecureContextOptions,
 } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -324,8 +323,9 @@ function configuredContext(
 
 function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
   if (ca.length > 0 && identity === undefined) return contextTrusting(ca)
-  const trusted = ca.length === 0 ? { minVersion: 'TLSv1.2' as const } : trustOptions(ca)
-  return createSecureContext({ ...trusted, ...identity })
+  // A list replaces the well-known authorities, so it has to contain them.
+  const trusted = ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }
+  return createSecureContext({ minVersion: 'TLSv1.2', ...trusted, ...identity })
 }
 
 const DEADLINE_OF = {
@@ -342,16 +342,12 @@ const DEADLINE_OF = {
 
 let last: { readonly ca: readonly string[]; readonly context: SecureContext } | undefined
 
-/** The options of a context that trusts these certificates (PEM) in addition to the well-known ones. */
-function trustOptions(ca: readonly string[]): SecureContextOptions {
-  // A list replaces the well-known authorities, so it has to contain them.
-  return { minVersion: 'TLSv1.2', ca: [...rootCertificates, ...ca] }
-}
-
 /** A context that trusts these certificates (PEM) in addition to the well-known ones, and shows none. */
 export function contextTrusting(ca: readonly string[]): SecureContext {
   const same = last?.ca.length === ca.length && ca.every((pem, i) => pem === last?.ca[i])
-  if (last === undefined || !same)
-    last = { ca: [...ca], context: createSecureContext(trustOptions(ca)) }
+  if (last === undefined || !same) {
+    const trusted = [...rootCertificates, ...ca]
+    last = { ca: [...ca], context: createSecureContext({ minVersion: 'TLSv1.2', ca: trusted }) }
+  }
   return last.context
 }
