@@ -114,10 +114,10 @@ export class Connections {
       return this.#enter(socket, ends)
     }
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.give({
+    place.holder = {
       idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
       end: () => socket.destroySoon(),
-    })
+    }
     socket.once('close', () => place.leave())
     return connection
   }
