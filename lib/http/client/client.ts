@@ -150,16 +150,13 @@ export class OriginClient {
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
-    const ways = this.dialler.parents?.waysTo(asked.uri) ?? directly
+    const ways = this.dialler.parents.waysTo(asked.uri)
     if (!this.#closed)
       return new PendingRequest(this.#parts, { asked, upgrade, ways }, told).begin()
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
   }
 }
-
-/** The ways to an origin without a parent proxy. */
-const directly: readonly Way[] = [undefined]
 
 /** The parts that all requests of a client share. */
 interface ClientParts {
@@ -412,14 +409,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
       const trouble = { parent: formatAuthority(way), status, address }
       return failureOf('parent-proxy', this.origin, trouble)
     }
-    this.#parts.dialler.parents?.answered(way)
+    this.#parts.dialler.parents.answered(way)
     return undefined
   }
 
   /** Whether another PendingRequest continues by the next way. Notes the failure of a parent. */
   #goesOn(failure: OriginFailure): boolean {
     const { parents } = this.#parts.dialler
-    if (parents === undefined || this.#way === undefined) return false
+    if (this.#way === undefined) return false
     const atParent = failure.phase === 'parent-proxy'
     if (!atParent && this.#asked.uri.scheme !== 'http') return false
     if (!parents.failed(this.#way, failure, this.#begun) || this.#others.length === 0) return false

@@ -96,8 +96,7 @@ const MOST_SESSIONS = 500
 
 export class Dialler {
   readonly #options: DialOptions
-  /** The parent proxies; undefined when all origins are asked directly. */
-  readonly parents: Parents | undefined
+  readonly parents: Parents
   readonly #names: NameLookup
   /**
    * The context for the well-known authorities alone is made for the first TLS connection: it takes tens of milliseconds, and many services
@@ -113,7 +112,7 @@ export class Dialler {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [], identity, parents } = options
-    this.parents = parents && new Parents(clock, parents)
+    this.parents = new Parents(clock, parents)
     this.#names = new NameLookup(clock, lookup)
     this.#trusted = ca
     this.#identity = identity
@@ -142,7 +141,6 @@ export class Dialler {
   /** A new connection by the first way that works. Throws an OriginFailure of the phase that failed, and then leaves no connection open. */
   async dial(request: DialRequest): Promise<DialledConnection> {
     const { parents } = this
-    if (parents === undefined) return this.dialBy(undefined, request)
     const ways = parents.waysTo(request.authority)
     for (const way of ways.slice(0, -1)) {
       const begun = this.#options.clock.elapsed()
@@ -179,7 +177,7 @@ export class Dialler {
         throw error
       },
     )
-    this.parents?.answered(parent)
+    this.parents.answered(parent)
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
