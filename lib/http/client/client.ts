@@ -158,7 +158,6 @@ export class OriginClient {
   }
 }
 
-/** The parts that all requests of a client share. */
 interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
@@ -217,7 +216,6 @@ type ResponseListener = (
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-/** A request with the ways it may take. */
 interface Errand {
   readonly asked: OriginRequest
   /** Whether it asks for WebSocket, on a connection of its own that no limit of the pool counts. */
@@ -239,7 +237,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly boundKey: string
   readonly origin: string
   readonly deadlines: OriginDeadlines
-  /** Whether it needs a new connection. */
   fresh: boolean
   bound: BoundConnection | undefined
   /** The moment at which it got its connection, by the monotonic clock. */
@@ -255,9 +252,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
   #exchange: OriginExchange | undefined
-  /** The life of the present try. */
   #life = new RequestLife()
-  /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
   /** The reason why its lifetime has ended. */
@@ -311,7 +306,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     return this.#way && formatAuthority(this.#way)
   }
 
-  /** The connection that it has now. */
   get connection(): OriginConnection | undefined {
     return this.#connection
   }

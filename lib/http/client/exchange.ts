@@ -57,7 +57,6 @@ export class OriginExchange implements Reader, UploadOwner {
   readonly owner: ExchangeOwner
   readonly life: RequestLife
   readonly #message: WireRequest
-  /** The upload of content that comes piece by piece. */
   readonly #upload: Upload | undefined
   #interim = 0
   /** Whether the origin keeps the connection. */
@@ -312,7 +311,6 @@ class OriginContent implements Source, Reader {
   readonly #chunks: ChunkReader | undefined
   /** Bytes announced and not read yet; undefined when only the end shows the length. */
   #rest: number | undefined
-  /** Bytes of content read so far. */
   #received = 0
   /** Pieces that were read and not requested yet. */
   readonly #pieces: Piece[] = []

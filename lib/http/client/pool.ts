@@ -43,7 +43,6 @@ export interface PoolCounts {
   readonly bound: number
   /** The number of busy connections whose requests last. */
   readonly lasting: number
-  /** Requests that wait for a connection. */
   readonly waiting: number
 }
 
@@ -119,7 +118,6 @@ export class ConnectionPool {
     return undefined
   }
 
-  /** Removes the request from the line. */
   leave(lessee: Lessee): void {
     this.#places.get(lessee.key)?.line.delete(lessee)
   }

@@ -205,7 +205,6 @@ interface Waiting {
 /** The place of one connection among those of its client. */
 export class ConnectionPlace implements ClientPlace {
   readonly #client: Client
-  /** The connection that has this place. */
   holder: Holder | undefined
   /** The answer to the requests that wait on this connection. */
   #waiting: Promise<boolean> | undefined

@@ -37,11 +37,9 @@ import {
 export interface DialDeadlines {
   /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
-  /** Time for a TCP connection to one of them. */
   readonly connect: Milliseconds
   /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** Time for the TLS handshake. */
   readonly tls: Milliseconds
 }
 
@@ -159,7 +157,6 @@ export class Dialler {
     })
   }
 
-  /** A new connection by way of a parent, or directly. */
   async dialBy(parent: Way, request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
     if (parent === undefined) {

@@ -142,7 +142,6 @@ function isCertain({ cause }: OriginFailure): boolean {
   return cause instanceof OriginFailure || cause instanceof ConnectRefused
 }
 
-/** The deadlines at a parent. */
 interface ParentDeadlines {
   readonly lookup: Milliseconds
   readonly connect: Milliseconds
