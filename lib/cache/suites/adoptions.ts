@@ -478,15 +478,11 @@ class InUse {
       const digest = known.get(sha512)
       if (digest !== undefined) sha256s.set(sha512, digest)
       else {
-        for (const entry of entries) {
-          if (entry !== undefined && entry !== 'unreadable' && entry.size === size) {
-            unknown.push(entry)
-          }
-        }
+        const contents = entries.flatMap(entry => (entry === 'unreadable' ? [] : (entry ?? [])))
+        unknown.push(...contents.filter(one => one.size === size).map(named))
       }
     }
-    const contents = unknown.map(({ digest, size }) => ({ digest, size }))
-    for (const [sha256, sha512] of await this.#hashed(at, contents)) sha256s.set(sha512, sha256)
+    for (const [sha256, sha512] of await this.#hashed(at, unknown)) sha256s.set(sha512, sha256)
     return sha256s
   }
 
