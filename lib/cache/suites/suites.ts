@@ -75,7 +75,10 @@ interface AskedFile {
 
 /** The kinds of files that belong to a Release file: files that it names, and its signature. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-/** A lost table is not made again for this time, unless its suite is adopted meanwhile. */
+/**
+ * The suite of a lost table is not adopted again on its account for this time, also when it was adopted meanwhile: an adoption makes the
+ * tables of the newest generation alone.
+ */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
@@ -118,7 +121,6 @@ export class Suites {
       asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
-        this.#lost.clear()
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })

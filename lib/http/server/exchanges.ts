@@ -39,14 +39,6 @@ export class Exchanges {
     this.#share = share
   }
 
-  /** The handler's response, or the one for its failure. Never throws or rejects. */
-  handle(request: LiveRequest): Response | Promise<Response> {
-    const answer = this.#ask(request)
-    return answer instanceof Promise
-      ? answer.catch((error: unknown) => this.failed(request, error))
-      : answer
-  }
-
   /** The handler's response. Never throws, but may reject. */
   #ask(request: LiveRequest): Response | Promise<Response> {
     try {
@@ -112,14 +104,9 @@ export class Exchanges {
 }
 
 /** The response to a request that is refused for its head alone. */
-export function malformedResponse({
-  status,
-  sentence,
-}: {
-  status: number
-  sentence: string
-}): Response {
-  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+export function malformedResponse(refusal: { status: number; sentence: string }): Response {
+  const facts = { outcome: 'refused', because: 'malformed' }
+  return textResponse(refusal.status, refusal.sentence, { facts })
 }
 
 /**
@@ -379,13 +366,15 @@ export interface ResponseWriter {
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
   readonly #untaken: Set<WriteListener>
+  readonly #ends: () => boolean
   /** Whether only the end of the connection marks the end of the content. */
   #untilClose = false
 
-  /** `untaken` is that of the connection. */
-  constructor(out: ServerResponse, untaken: Set<WriteListener>) {
+  /** `untaken` is that of the connection. `ends` says, when the head is due, whether the connection has to end with this response. */
+  constructor(out: ServerResponse, untaken: Set<WriteListener>, ends: () => boolean) {
     this.#out = out
     this.#untaken = untaken
+    this.#ends = ends
   }
 
   last(): void {
@@ -393,6 +382,7 @@ export class NodeResponseWriter implements ResponseWriter {
   }
 
   head({ status, reason, fields, length, hasContent }: OutgoingHead): void {
+    if (this.#ends()) this.last()
     const flat = [...fields.flat]
     if (length !== undefined) flat.push('Content-Length', String(length))
     if (reason === undefined) this.#out.writeHead(status, flat)
