@@ -278,8 +278,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const working = () => ({
     fetches: answers.fetcher.count,
     writes: store.writing,
-    adoptions: suites.adopting,
-    jobs: suites.jobs,
+    adoptions: suites.adoptions.count,
+    jobs: suites.adoptions.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {

@@ -28,7 +28,9 @@ interface UnreferencedParts {
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'list' | 'evict' | 'lastUsed' | 'incomplete'>
-  readonly suites: Pick<Suites, 'references' | 'adopting'>
+  readonly suites: Pick<Suites, 'references'> & {
+    readonly adoptions: Pick<Suites['adoptions'], 'count'>
+  }
   /** Whether a content stays even if no index names it. */
   readonly stays: (digest: string) => boolean
   /** The time after which a package is removed; 0 keeps all. */
@@ -115,7 +117,8 @@ export class UnreferencedPackages {
     const age = clock.now() - (this.#figures?.looked ?? Number.NEGATIVE_INFINITY)
     // A last look in the future means that the clock was set back.
     if (age >= 0 && age < day) return undefined
-    if (store.incomplete || !suites.references.complete || suites.adopting > 0) return undefined
+    if (store.incomplete || !suites.references.complete || suites.adoptions.count > 0)
+      return undefined
     this.#working = this.#lookAtAll(wanted)
       .catch((error: unknown) => {
         if (this.#closing.signal.aborted) return
