@@ -324,10 +324,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
 
   const listens = await listenAll({ config, log, main, adminServer, checks }, options.start.sockets)
-  const reload = async (): Promise<readonly string[]> => {
+  const reload: Reload = async givenUp => {
     const again = await options.reload()
     if ('problems' in again) return again.problems
-    await rules.replace(again.config)
+    await rules.replace(again.config, givenUp)
     if (rules.waiting.length > 0) {
       log.warn('these settings wait for a restart', { settings: rules.waiting.join(', ') })
     }

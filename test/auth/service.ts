@@ -117,6 +117,8 @@ t.test('a reload replaces the backend and what passes, and keeps sessions', asyn
   const client = await RawClient.connect(t, gateway.port)
   t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'first')
   t.equal((await client.get('/open/', { Host: domain })).status, 401)
+  await t.rejects(gateway.service.reload(AbortSignal.abort(new Error('late'))), /late/)
+  t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'first', 'given up')
   t.same(await gateway.service.reload(), [])
   t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'second')
   t.equal((await client.get('/open/', { Host: domain })).status, 200)
