@@ -11,6 +11,7 @@ import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchedKey, keepingKey } from '../store/key.ts'
@@ -30,21 +31,12 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-interface BuildSettings {
-  /** The networks whose clients may begin a recording by naming a new build. */
-  readonly clients: readonly string[]
-  /** The most builds. */
-  readonly most: number
-  /** The most bytes of their contents. */
-  readonly size: number
-}
-
 interface BuildsParts {
   readonly cacheDirectory: string
   readonly store: Pick<Store, 'put' | 'get' | 'remove' | 'has' | 'checkpoint' | 'removeContents'>
   readonly clock: Clock
   readonly log: Logger
-  readonly settings: () => BuildSettings
+  readonly settings: () => Config['builds']
 }
 
 /** A build whose maps grow while it is recorded. */
@@ -75,7 +67,6 @@ const recordedFields: ReadonlySet<string> = new Set([
 ])
 /** The most URLs of a build that are noted as not recorded. */
 const mostLacking = 10_000
-/** The time after which changes of a recording are written. */
 const writeEvery: Milliseconds = 5_000
 /** The longest time for which a lock waits for downloads under way. */
 const longestWait: Milliseconds = 20_000

@@ -227,7 +227,6 @@ function fileName(at: string): string {
 
 interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
-  /** Bytes of memory for tables. */
   readonly memory: number
   /** Another file system, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined
