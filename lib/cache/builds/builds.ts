@@ -147,12 +147,9 @@ export class Builds {
   /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
   decide(name: string, url: string, client: string): BuildDecision {
     const mayRecord = this.#mayRecord(client)
-    let build: Build | undefined = this.#builds.get(name)
-    if (build === undefined) {
-      const begun = mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name)
-      if (typeof begun === 'string') return withoutBuild(begun)
-      build = begun
-    }
+    const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
+    const build = this.#builds.get(name) ?? begin()
+    if (typeof build === 'string') return withoutBuild(build)
     return decideInBuild(build, url, mayRecord !== 'no')
   }
 
@@ -261,26 +258,22 @@ export class Builds {
     if (build === undefined) return undefined
     build.coming += 1
     let under = true
-    const end = (): void => {
-      if (under) build.coming -= 1
-      under = false
-    }
-    /** Whether the build still exists and is still being recorded. */
-    const open = (): boolean => this.#builds.get(name) === build && build.locked === undefined
+    /** Notes a part of the answer, if the build still exists and is still being recorded. */
+    const noting =
+      <Given>(note: (given: Given) => void) =>
+      (given: Given): void => {
+        if (this.#builds.get(name) === build && build.locked === undefined) note(given)
+        if (under) build.coming -= 1
+        under = false
+      }
     return {
-      given: entry => {
-        if (open()) this.#given(build, url, entry)
-        end()
-      },
-      answered: ({ status, location }) => {
-        const given = { status, ...(location !== undefined && { location }) }
-        if (open()) this.#note(build, url, given)
-        end()
-      },
-      failed: because => {
-        if (open() && !build.answers.has(url)) this.#lack(build, url, because)
-        end()
-      },
+      given: noting(entry => this.#given(build, url, entry)),
+      answered: noting(({ status, location }) => {
+        this.#note(build, url, { status, ...(location !== undefined && { location }) })
+      }),
+      failed: noting(because => {
+        if (!build.answers.has(url)) this.#lack(build, url, because)
+      }),
     }
   }
 

@@ -9,6 +9,7 @@ import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
 import type { ContentStanding } from '../store/upkeep/rules.ts'
 import {
+  type AdoptedIndex,
   baseOf,
   decodeSuite,
   encodeSuite,
@@ -133,14 +134,11 @@ export class KnownSuites {
 
   /** The names of the tables that are needed; the tables of past generations are last. */
   tables(): ReadonlySet<string> {
-    const suites = this.all
+    const adopted = this.all.flatMap(({ generations: [one] }) => one ?? [])
+    const all = this.all.flatMap(({ generations }) => generations)
     return new Set([
-      ...suites.flatMap(({ generations: [adopted] }) =>
-        adopted === undefined
-          ? []
-          : [adopted.release.digest, ...adopted.indexes.map(({ table }) => table)],
-      ),
-      ...suites.flatMap(({ generations }) => generations.map(({ release }) => release.digest)),
+      ...adopted.flatMap(({ release, indexes }) => [release.digest, ...indexes.map(tableOf)]),
+      ...all.map(({ release }) => release.digest),
     ])
   }
 
@@ -218,6 +216,8 @@ export class KnownSuites {
     for (const sources of this.#sources.values()) sources.sort((a, b) => date(b) - date(a))
   }
 }
+
+const tableOf = ({ table }: AdoptedIndex): string => table
 
 const suffix = '.json'
 
