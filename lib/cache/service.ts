@@ -241,7 +241,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
     await listening.open(where, server, tls)
   } catch (error) {
-    await breakOff(running)
+    for (const step of stopSteps(running, undefined)) await step.stop()
     throw error
   }
   const { listeners } = listening
@@ -374,25 +374,10 @@ async function reloadSettings(
   return []
 }
 
-/** Ends the parts that run already when a listener does not open. `startService` closes the store, which it opened. */
-async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
-  https.stop()
-  await verification.close()
-  await parts.unreferenced.close()
-  await refreshing.close()
-  await ahead.close()
-  await delays.close()
-  await parts.changeCounts.close()
-  await suites.close()
-  await parts.closeSharing()
-  await parts.opened?.close(AbortSignal.abort())
-  await builds.close()
-  await days.close()
-  await listening.close(AbortSignal.abort())
-}
-
-/** The steps of stopping, in their order: first the parts that clients see, then the parts those need. */
+/**
+ * The steps of stopping, in their order: first the parts that clients see, then the parts those need. They also end the parts that run
+ * already when a listener does not open.
+ */
 function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,

@@ -31,12 +31,7 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import {
-  notGivenResponse,
-  originStatusResponse,
-  unavailableResponse,
-  withheldSignatureResponse,
-} from './errors.ts'
+import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -199,7 +194,7 @@ export class Answerer {
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
     const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
-    return withholds() ? withheldSignatureResponse(allowed) : answer
+    return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
   }
 
   /**
@@ -233,7 +228,7 @@ export class Answerer {
     const { request, file } = allowed
     const { fetcher, clock, delays } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
-    if (withheld === 'other-form') return notGivenResponse(allowed)
+    if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
       return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     const wanted = wantedOf(allowed, superseded)
