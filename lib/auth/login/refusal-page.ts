@@ -27,9 +27,6 @@ type SharedReason =
   | 'encrypted_id'
   | 'logout_query'
 
-/** The codes of a session that does not come back: the text says the likely cause. */
-type LostReason = 'login_loop' | 'session_cookie_missing'
-
 type RefusalCode = FailureCode | AssertionReason | MessageReason | SharedReason | WorkerReason
 
 export interface Refusal {
@@ -88,17 +85,13 @@ const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlReq
  * The text for a status of the IdP (saml-core-2.0-os section 3.2.2.2) about the content of our request, with the settings that
  * decide it. The person cannot do anything about these.
  */
-const statusTexts: ReadonlyMap<string, StatusText> = new Map<string, StatusText>([
-  ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
-  ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
-  ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
-  ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
-])
-
-interface StatusText {
-  readonly as: FailureCode
-  readonly setting: string
-}
+const statusTexts: ReadonlyMap<string, { readonly as: FailureCode; readonly setting: string }> =
+  new Map([
+    ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
+    ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
+    ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
+    ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
+  ])
 
 /**
  * Refuses a logout message, which ends no session. After a logout of this browser the message is most likely the answer to it,
@@ -146,12 +139,13 @@ function clockSentence(seconds: number): string {
     : `the clock of the IdP is ${-seconds} s behind ours, or the answer was that long on its way`
 }
 
+/** The codes of a session that does not come back. */
 const said = {
   login_loop:
     'You have been signed in several times, but each time the next request came without a valid session.',
   session_cookie_missing:
     'The identity provider has signed you in, but no valid session came back with the next request.',
-} as const satisfies Readonly<Record<LostReason, Sentence>>
+} as const satisfies Readonly<Record<string, Sentence>>
 
 /**
  * Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading.
@@ -161,7 +155,7 @@ export async function lostSession(
   saml: Saml,
   request: Request,
   lost: {
-    readonly code: LostReason
+    readonly code: keyof typeof said
     readonly state: LoginState
     /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
     readonly loginTarget: string

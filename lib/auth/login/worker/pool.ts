@@ -57,10 +57,7 @@ export const logoutBounds: PoolBounds = {
   waitingBytes: 8 * 1024 * 1024,
 }
 
-/**
- * An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory; the deadline allows for a small
- * machine under load.
- */
+/** An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory. Small machines take longer. */
 export const metadataBounds: PoolBounds = {
   threads: 1,
   deadline: 120_000,
@@ -292,7 +289,8 @@ class Thread {
   /** Cancels the timer for the time without a job. */
   readonly rest: Alarm
   readonly #worker: Worker
-  #alive = true
+  /** Whether the thread can do another job. */
+  alive = true
   /** `never`, because an answer is of the kind of the job that was asked. */
   #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
   #mayDecrypt: MayDecrypt = () => false
@@ -312,11 +310,6 @@ class Thread {
     this.#worker.on('exit', () => this.#die('the thread ended early'))
     // This comes last, because a listener for messages keeps the process alive again.
     this.#worker.unref()
-  }
-
-  /** Whether the thread can do another job. */
-  get alive(): boolean {
-    return this.#alive
   }
 
   /** Does a job. Throws a WorkerFailure when the thread dies first. */
@@ -345,7 +338,7 @@ class Thread {
   }
 
   #die(message: string, cause?: unknown): void {
-    this.#alive = false
+    this.alive = false
     this.#settle(new WorkerFailure('verifier_crashed', message, cause))
   }
 }
