@@ -21,11 +21,11 @@ import {
   type Flow,
   hasJustAsked,
   keepKnown,
+  lastOwner,
   newFlowId,
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { lastOwner } from './owner.ts'
 import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'

@@ -23,11 +23,11 @@ import {
 } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
-import type { FormSender } from './form-reader.ts'
+
 import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
-import { lastOwner } from './owner.ts'
+import { lastOwner } from './login-state.ts'
 import {
   DecryptionTries,
   type LoginKind,
@@ -39,7 +39,7 @@ import {
 } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
-import { type Resubmission, resubmit } from './resubmission.ts'
+import { type FormSender, type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
@@ -119,10 +119,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
-    /**
-     * The person or network whose form this request posts; undefined when a browser cannot come back to its address, so that
-     * the form is not kept.
-     */
+    /** Whether the sender of a form is known; undefined when a browser cannot come back to its address, so that it is not kept. */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
@@ -193,9 +190,7 @@ async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Pr
   }
 }
 
-/**
- * Signs the metadata. The last signed document is kept, because any client may ask for it and a signature costs a millisecond.
- */
+/** Signs the metadata. The last signed document is kept, since any client may ask and a signature costs a millisecond. */
 function lastSigned() {
   let last:
     | { readonly xml: string; readonly kid: string; readonly signed: Promise<string> }
