@@ -186,10 +186,7 @@ export class Connection {
     throw this.#ended
   }
 
-  /**
-   * The answer of the store to a command. Throws a StoreRefusal, or the reason why the connection has ended. The call has no
-   * deadline of its own.
-   */
+  /** The answer to a command, without a deadline. Throws a StoreRefusal, or the reason why the connection has ended. */
   async ask(command: readonly string[]): Promise<unknown> {
     if (this.#ended !== undefined) throw this.#ended
     try {

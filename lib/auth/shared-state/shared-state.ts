@@ -35,10 +35,7 @@ const MOST_RECORDS = 200
 const LARGEST_RECORD = 16 * 1024
 /** The time for which the store keeps records after the last one of their kind. */
 const RECORDS: Milliseconds = 30 * day
-/**
- * The allowed difference between the clocks of instances. A message that one instance takes for outdated may still be valid at
- * another.
- */
+/** The allowed difference between the clocks of instances: a message outdated for one may still be valid at another. */
 const SKEW: Milliseconds = 5 * 60_000
 /** The number of used IDs in one script. */
 const AT_ONCE = 100
