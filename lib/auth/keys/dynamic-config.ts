@@ -22,7 +22,7 @@ export interface SealingKey {
   readonly key: Buffer
 }
 
-/** A secret of A secret of 32 bytes. */
+/** A key of session tokens, or of values that browsers keep. */
 export interface SecretKey extends Key, SealingKey {}
 
 /** P-256. */

@@ -13,7 +13,6 @@ import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
-import type { CookieDiagnosis } from '../session/sessions.ts'
 import { type LoginState, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
 import type { WorkerReason } from './worker/pool.ts'
@@ -190,7 +189,7 @@ export async function lostSession(
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
-  { count, ahead }: Pick<CookieDiagnosis, 'count'> & { readonly ahead: Milliseconds },
+  { count, ahead }: { readonly count: number; readonly ahead: Milliseconds },
 ): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'

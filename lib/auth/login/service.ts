@@ -3,7 +3,6 @@
  */
 
 import { X509Certificate } from 'node:crypto'
-import type { Milliseconds } from '../../async/clock.ts'
 import { attempt } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { singleParent } from '../../http/client/dialling/parents.ts'
@@ -150,13 +149,10 @@ function readingsOf(saml: Saml) {
     metadataFetched: source.fetchedAt,
     metadataValidUntil: source.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
-    ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
+    ownCertificateEnds: attempt(() =>
+      Date.parse(new X509Certificate(keys.saml()[0]?.certificate ?? '').validTo),
+    ),
   }
-}
-
-function certificateEnd(pem: string | undefined): Milliseconds | undefined {
-  if (pem === undefined) return undefined
-  return attempt(() => Date.parse(new X509Certificate(pem).validTo))
 }
 
 function routesOf(saml: Saml): readonly Route[] {

@@ -195,10 +195,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   })
 }
 
-/*
- * What a verified logout message does.
- */
-
 /** Logout messages are always signed, because IdPs that do not require a signature accept one. */
 const signingOut = {
   title: 'Signing out',

@@ -39,11 +39,7 @@ interface Questions {
  * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` judges all of them by the rules again, `lookNow`
  * checks at once, and `stop` ends the checks.
  */
-export function endWithSessions(of: Questions): {
-  readonly rulesChanged: () => void
-  readonly lookNow: () => void
-  readonly stop: () => void
-} {
+export function endWithSessions(of: Questions) {
   const { lasting, whyEnded, passes, clock, log } = of
   const look = (again: boolean) => {
     const now = clock.elapsed()
