@@ -26,6 +26,9 @@ type SharedReason =
   | 'encrypted_id'
   | 'logout_query'
 
+/** The codes of a session that does not come back: the text says the likely cause. */
+type LostReason = 'login_loop' | 'session_cookie_missing'
+
 type RefusalCode = FailureCode | AssertionReason | MessageReason | SharedReason | WorkerReason
 
 export interface Refusal {
@@ -138,13 +141,12 @@ function clockSentence(seconds: number): string {
     : `the clock of the IdP is ${-seconds} s behind ours, or the answer was that long on its way`
 }
 
-/** The codes of a session that does not come back. */
 const said = {
   login_loop:
     'You have been signed in several times, but each time the next request came without a valid session.',
   session_cookie_missing:
     'The identity provider has signed you in, but no valid session came back with the next request.',
-} as const satisfies Readonly<Record<string, Sentence>>
+} as const satisfies Readonly<Record<LostReason, Sentence>>
 
 /**
  * Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading.
@@ -154,7 +156,7 @@ export async function lostSession(
   saml: Saml,
   request: Request,
   lost: {
-    readonly code: keyof typeof said
+    readonly code: LostReason
     readonly state: LoginState
     /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
     readonly loginTarget: string

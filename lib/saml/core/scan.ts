@@ -60,7 +60,7 @@ export function parseXml(
     const text = decoded.includes('\r') ? withLineFeeds(decoded) : decoded
     const scan = new Scan(text, limits, around)
     const root = scan.run()
-    if (!scan.namespaces.borrows) return { ok: true, text, root }
+    if (!scan.borrows) return { ok: true, text, root }
     const missing = [...around].filter(([prefix]) => !root.declares.has(prefix))
     const declarations = missing.map(
       ([prefix, uri]) => ` xmlns${prefix === '' ? '' : `:${prefix}`}="${escapeXml(uri)}"`,
@@ -149,13 +149,18 @@ class Scan {
   #references = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly namespaces: Namespaces
+  readonly #namespaces: Namespaces
   readonly #open: GrowingElement[] = []
 
   constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text
     this.#limits = limits
-    this.namespaces = new Namespaces(around)
+    this.#namespaces = new Namespaces(around)
+  }
+
+  /** Whether the document needs declarations around it. */
+  get borrows(): boolean {
+    return this.#namespaces.borrows
   }
 
   /** The root element; throws a Stop. */
@@ -173,7 +178,7 @@ class Scan {
       else this.#characters()
     }
     if (this.#open.length > 0 || this.#root === undefined) this.#stop('not-well-formed')
-    const { breach } = this.namespaces
+    const { breach } = this.#namespaces
     if (breach !== undefined) throw new Stop('parser', `the XML is not well-formed: ${breach}`)
     return this.#root
   }
@@ -225,7 +230,7 @@ class Scan {
     if (this.#text.slice(this.#at + 2, end - 1).trimEnd() !== element.tag)
       this.#stop('not-well-formed')
     this.#at = end
-    this.namespaces.close(element, end)
+    this.#namespaces.close(element, end)
   }
 
   #startTag(): void {
@@ -243,14 +248,14 @@ class Scan {
     const end = this.#after(TAG_END)
     if (end === undefined) this.#stop('not-well-formed')
     this.#at = end
-    const element = this.namespaces.element(this.#text.slice(at + 1, named), written, at, end)
+    const element = this.#namespaces.element(this.#text.slice(at + 1, named), written, at, end)
     this.#root ??= element
     const parent = this.#open.at(-1)
     parent?.content.push(element)
     parent?.children.push(element)
-    if (this.namespaces.declared > this.#limits.declarations) this.#stop('too-many-attributes')
+    if (this.#namespaces.declared > this.#limits.declarations) this.#stop('too-many-attributes')
     if (this.#text.charCodeAt(end - 2) !== SLASH) this.#open.push(element)
-    else this.namespaces.close(element, end)
+    else this.#namespaces.close(element, end)
   }
 
   #attributesOf(): readonly WrittenAttribute[] {

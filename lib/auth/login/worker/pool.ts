@@ -289,8 +289,7 @@ class Thread {
   /** Cancels the timer for the time without a job. */
   readonly rest: Alarm
   readonly #worker: Worker
-  /** Whether the thread can do another job. */
-  alive = true
+  #alive = true
   /** `never`, because an answer is of the kind of the job that was asked. */
   #settle: (answer: JobAnswer<never> | WorkerFailure) => void = () => {}
   #mayDecrypt: MayDecrypt = () => false
@@ -310,6 +309,11 @@ class Thread {
     this.#worker.on('exit', () => this.#die('the thread ended early'))
     // This comes last, because a listener for messages keeps the process alive again.
     this.#worker.unref()
+  }
+
+  /** Whether the thread can do another job. */
+  get alive(): boolean {
+    return this.#alive
   }
 
   /** Does a job. Throws a WorkerFailure when the thread dies first. */
@@ -338,7 +342,7 @@ class Thread {
   }
 
   #die(message: string, cause?: unknown): void {
-    this.alive = false
+    this.#alive = false
     this.#settle(new WorkerFailure('verifier_crashed', message, cause))
   }
 }
