@@ -39,10 +39,17 @@ export class RulesInForce {
     return new RulesInForce(parts, { ...(await rulesOf(config, parts)), waiting: [] })
   }
 
-  /** Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot. */
-  async replace(wanted: Config): Promise<void> {
+  /**
+   * Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot, and
+   * the reason of `givenUp` when that has fired meanwhile.
+   */
+  async replace(wanted: Config, givenUp?: AbortSignal): Promise<void> {
     const { config, groupNames: before } = this.#rules
     const next = await rulesOf(inForce(this.#started, wanted, config), this.#parts, before)
+    if (givenUp?.aborted) {
+      if (next.groupNames !== before) await next.groupNames?.close()
+      throw givenUp.reason
+    }
     // Compared with the start: settings that need a restart stay pending across later reloads.
     const waiting = needRestart(this.#started, wanted, config)
     // Requests that are under way keep their old backend; its connections go when they are idle.

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
-import { OriginCredentials } from './fetch/origin-credentials.ts'
+import { type OriginCredentials, readCredentials } from './fetch/origin-credentials.ts'
 import type { OpenListeners } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
 import { type OwnIdentity, ownIdentity } from './policy/routing.ts'
@@ -42,7 +42,7 @@ export class RulesInForce {
     this.#warnings = warnings
     this.#own = ownIdentity(config, parts.listening.ports)
     this.#rules = rulesOf(config, this.#own)
-    this.#credentials = OriginCredentials.read(config.archives, process.env)
+    this.#credentials = readCredentials(config.archives, process.env)
   }
 
   get config(): Config {
@@ -82,7 +82,7 @@ export class RulesInForce {
    * nothing, when a file of credentials cannot be used.
    */
   replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
-    this.#credentials = OriginCredentials.read(config.archives, process.env)
+    this.#credentials = readCredentials(config.archives, process.env)
     this.#warnings = warnings
     this.#pending = needRestart(this.#started, config, certifying).map(
       setting => `${setting} has changed; it takes effect when the service is restarted`,

@@ -31,12 +31,7 @@ import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import {
-  notGivenResponse,
-  originStatusResponse,
-  unavailableResponse,
-  withheldSignatureResponse,
-} from './errors.ts'
+import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -46,7 +41,6 @@ import {
 } from './representation.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
-import type { UnavailableFile } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -178,7 +172,7 @@ export class Answerer {
   /** Answers with the detached signature that belongs to the client's Release file, after asking the origin about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
-    const outcome = await updates.checkSignature(wanted)
+    const outcome = await updates.checkSignature(wanted.key)
     if (outcome === undefined) return undefined
     const { key, archive } = allowed.file
     const { client } = allowed.request
@@ -200,7 +194,7 @@ export class Answerer {
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
     const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
-    return withholds() ? withheldSignatureResponse(allowed) : answer
+    return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
   }
 
   /**
@@ -234,7 +228,7 @@ export class Answerer {
     const { request, file } = allowed
     const { fetcher, clock, delays } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
-    if (withheld === 'other-form') return notGivenResponse(allowed)
+    if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
       return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     const wanted = wantedOf(allowed, superseded)
@@ -288,7 +282,7 @@ export class Answerer {
    */
   async #otherwise(
     allowed: AllowedRequest,
-    { gone }: Pick<UnavailableFile, 'gone'>,
+    { gone }: { readonly gone: boolean },
   ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file

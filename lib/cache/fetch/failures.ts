@@ -14,8 +14,13 @@ export const firstByteDeadline: Milliseconds = 20_000
 /** The most fetches under way at the same time. A client can ask for any number of files and disconnect. */
 export const mostFetches = 4096
 
+/** The sentence for a file that is not stored while the service is offline. */
+export const offlineSentence =
+  'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.'
+
 /** For each code the side at fault, the text for the log and the text for the client, with placeholders in braces. */
 const failures = {
+  offline: ['upstream', 'the service is offline', offlineSentence],
   ORIGIN_SLOW: [
     'upstream',
     '{origin} has not answered in time',

@@ -6,19 +6,20 @@ import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
+  classify,
   type Impostor,
   impostor,
   isPage,
   promisesNothing,
   tellingBytes,
 } from '../archive/path.ts'
-import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { ExpectedContent } from '../store/content/checks.ts'
 import type { Download } from '../store/content/download.ts'
@@ -50,17 +51,30 @@ export interface WantedFile {
   readonly insist: boolean
 }
 
-/** Content that is arriving, whose head is known. */
-export interface IncomingContent {
+/** The file with this key; undefined when the key is no URL. */
+export function fileUnder(key: string): Pick<WantedFile, 'key' | 'uri' | 'archive'> | undefined {
+  const uri = parseUri(key)
+  return 'problem' in uri ? undefined : { key, uri, archive: classify(uri.path) }
+}
+
+/** A download and the content for it. */
+export interface BegunContent {
   readonly draft: EntryDraft
+  readonly download: Download
   readonly length: number | undefined
+  /** The digest of a content from the shared store; undefined for content of an origin. */
+  readonly digest?: string | undefined
+  /** The bytes that have not arrived yet. */
+  readonly content: Source
+  readonly from: Pick<Answer, 'place' | 'source' | 'near'> & {
+    readonly response: Pick<OriginResponse, 'parent'>
+  }
+}
+
+/** Content that is arriving, whose head is known. */
+export interface IncomingContent extends Omit<BegunContent, 'content'> {
   /** The proof by which the content is verified before its last block goes to clients. */
   readonly verified: EntryProof | undefined
-  readonly download: Download
-  /** The parent proxy through which it comes. */
-  readonly parent?: string | undefined
-  /** The source of content that does not come from an origin. */
-  readonly near?: NearPlace | undefined
   /** Whether the origin's head shows other content than the stored one. */
   readonly changed: boolean
   /** Never rejects. */

@@ -34,15 +34,14 @@ export interface RouteRule {
   readonly apply: (asked: TargetUri) => TargetUri | undefined
 }
 
-interface Route {
-  /** The target that is fetched, from which the cache key is made. */
-  readonly target: TargetUri
-  /** The rule that applied; undefined when the target is unchanged. */
-  readonly rule?: RouteRule
-}
-
-/** Routes a target by the first rule that applies. Without such a rule the target is unchanged. */
-export function route(asked: TargetUri, rules: RouteRules): Route {
+/**
+ * Routes a target by the first rule that applies. The result has the target that is fetched, from which the cache key is made. Without such
+ * a rule the target is unchanged.
+ */
+export function route(
+  asked: TargetUri,
+  rules: RouteRules,
+): { readonly target: TargetUri; readonly rule?: RouteRule } {
   for (const rule of rules) {
     const target = rule.apply(asked)
     if (target !== undefined) return { target, rule }
@@ -225,7 +224,7 @@ function admits(
  */
 
 /** A parent proxy with the lists of its hosts, ready for look-ups. */
-export interface CompiledParent {
+interface CompiledParent {
   readonly proxy: ParentProxy
   /** Undefined for all hosts. */
   readonly only: HostList | undefined
@@ -320,31 +319,22 @@ export function confinementOf(
  * proxy recognises requests for its own pages, and requests that lead back to it, by its own names, addresses and ports.
  */
 
-/** Patterns by host. Those with a leading dot are in `below`, all others in `exact`. */
-export interface HostList<Pattern extends HostPattern = HostPattern> {
-  readonly exact: ReadonlyMap<string, readonly Pattern[]>
-  readonly below: ReadonlyMap<string, readonly Pattern[]>
-}
+/** Patterns by host. The hosts of those that also cover what is below have a leading dot. */
+export type HostList<Pattern extends HostPattern = HostPattern> = ReadonlyMap<
+  string,
+  readonly Pattern[]
+>
 
-/** Prepares patterns for look-ups. */
+/** Prepares patterns for look-ups. For each host, those with a port come first; otherwise the order stays. */
 export function hostList<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): HostList<Pattern> {
-  return {
-    exact: byHost(patterns.filter(pattern => !pattern.subdomains)),
-    below: byHost(patterns.filter(pattern => pattern.subdomains)),
-  }
-}
-
-/** Groups patterns by host. For each host, those with a port come first; otherwise the order stays. */
-function byHost<Pattern extends HostPattern>(
-  patterns: readonly Pattern[],
-): ReadonlyMap<string, readonly Pattern[]> {
   const found = new Map<string, readonly Pattern[]>()
   const ported = patterns.filter(({ port }) => port !== undefined)
   for (const pattern of [...ported, ...patterns.filter(({ port }) => port === undefined)]) {
     const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
-    found.set(host, [...(found.get(host) ?? []), pattern])
+    const name = pattern.subdomains ? `.${host}` : host
+    found.set(name, [...(found.get(name) ?? []), pattern])
   }
   return found
 }
@@ -355,12 +345,13 @@ export function patternsFor<Pattern extends HostPattern>(
   host: string,
 ): readonly Pattern[] {
   const address = normaliseAddress(host)
-  if (address !== undefined) return list.exact.get(address) ?? []
-  const found = [...(list.exact.get(host) ?? [])]
-  for (let rest = host; ; rest = rest.slice(rest.indexOf('.') + 1)) {
-    found.push(...(list.below.get(rest) ?? []))
-    if (!rest.includes('.')) return found
+  if (address !== undefined) return list.get(address) ?? []
+  const found = [...(list.get(host) ?? [])]
+  const dotted = `.${host}`
+  for (let at = 0; at !== -1; at = dotted.indexOf('.', at + 1)) {
+    found.push(...(list.get(dotted.slice(at)) ?? []))
   }
+  return found
 }
 
 /** The closest pattern that covers a host at its port. A pattern with a port is closer than one without. */
