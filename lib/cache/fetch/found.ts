@@ -30,7 +30,6 @@ import type { Answer } from './origin-question.ts'
 /** A claim. It has no generation when it comes from one that is not adopted yet. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
-/** A file that is to be fetched. */
 export interface WantedFile {
   readonly key: string
   readonly uri: TargetUri
