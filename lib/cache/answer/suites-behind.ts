@@ -68,7 +68,7 @@ interface Outdated {
 interface SuitesBehindParts {
   readonly clock: Clock
   /** They know since when a Release file is held back, by the wall clock, also from an earlier run. */
-  readonly suites: Pick<Suites, 'heldSince' | 'noteHeld'>
+  readonly suites: Pick<Suites, 'at' | 'noteHeld'>
 }
 
 /** The memory of suites that are behind. Each suite is named by the key of its directory. */
@@ -97,7 +97,7 @@ export class SuitesBehind {
       const files = because === 'stale-suite-incomplete' ? missing : []
       return { because, lasts: clock.elapsed() - since, missing: files }
     }
-    const since = suites.heldSince(at)
+    const since = suites.at(at)?.heldSince
     if (since === undefined) return undefined
     const lasts = Math.max(0, clock.now() - since)
     return { because: 'stale-suite-incomplete', lasts, missing: [] }
@@ -115,7 +115,7 @@ export class SuitesBehind {
     const now = clock.elapsed()
     let held = this.#held.get(at)
     if (held === undefined || (held.confirmed && held.digest !== digest)) {
-      const earlier = held === undefined ? suites.heldSince(at) : undefined
+      const earlier = held === undefined ? suites.at(at)?.heldSince : undefined
       const lasts = earlier === undefined ? 0 : Math.max(0, clock.now() - earlier)
       const since = now - lasts
       held = { digest, since, confirmed: false, failures: 0, missing: [], dropped: undefined }
