@@ -33,8 +33,8 @@ import type { Logger } from '../../log/log.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
-import type { WantedFile } from './found.ts'
 import type { FileCredentials, OriginCredentials } from './origin-credentials.ts'
 
 interface AskParts {
@@ -234,7 +234,12 @@ interface MirrorParts {
 }
 
 /** A question to the origins of an archive about one file. */
-export interface Question extends Pick<WantedFile, 'uri' | 'stored' | 'via'> {
+export interface Question {
+  readonly uri: TargetUri
+  /** The stored entry, about which the origin is asked; undefined when the store does not have the file. */
+  readonly stored: Entry | undefined
+  /** The proxies that the client's request has passed, in the form of `viaChain`. */
+  readonly via?: string | undefined
   /** The origins that are not asked, by `originName`. */
   readonly except?: ReadonlySet<string> | undefined
   readonly lifetime: Lifetime
