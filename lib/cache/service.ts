@@ -22,7 +22,6 @@ import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
 import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
@@ -198,7 +197,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds: new BuildAnswers({ builds, store, suites }),
+    builds,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -279,8 +278,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const working = () => ({
     fetches: answers.fetcher.count,
     writes: store.writing,
-    adoptions: suites.adopting,
-    jobs: suites.jobs,
+    adoptions: suites.adoptions.count,
+    jobs: suites.adoptions.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {

@@ -45,7 +45,7 @@ import { releaseFile } from './suite-fetches.ts'
 
 interface SuiteDelaysParts {
   readonly rules: () => Rules
-  readonly suites: Pick<Suites, 'all' | 'at' | 'prepare' | 'noteDelay' | 'removed'>
+  readonly suites: Pick<Suites, 'all' | 'at' | 'adoptions' | 'noteDelay' | 'removed'>
   readonly store: Pick<Store, 'get' | 'put' | 'has'>
   readonly clock: Clock
   readonly log: Logger
@@ -331,7 +331,7 @@ export class SuiteDelays {
     const name = nameOf(release.key)
     const signature = name === 'Release' ? await store.get(`${at}/Release.gpg`) : undefined
     const { digest } = release
-    const facts = (await suites.prepare(at, releaseFile(release, signature)))?.facts
+    const facts = (await suites.adoptions.prepare(at, releaseFile(release, signature)))?.facts
     if (facts !== undefined) await this.wait(at, { release, signature }, facts)
     else
       log.warn('a stored Release file is not given: it may not be adopted', { suite: at, digest })

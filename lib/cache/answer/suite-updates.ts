@@ -132,7 +132,8 @@ export class Updates {
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   refusal(at: string): string | undefined {
     if (this.behind(at)?.because !== 'stale-suite-refused') return undefined
-    const because = this.#parts.suites.refusal(at) ?? 'the one of the origin may not be adopted'
+    const because =
+      this.#parts.suites.adoptions.refusal(at) ?? 'the one of the origin may not be adopted'
     return `clients get the Release file of before: ${because}`
   }
 
@@ -475,7 +476,10 @@ export class Updates {
     signedBy: Entry | undefined,
   ): Promise<RevalidationResult | Pick<MissingFiles, 'facts'>> {
     const { suites, clock, log } = this.#parts
-    const missing = await suites.prepare(candidate.at, releaseFile(candidate.release, signedBy))
+    const missing = await suites.adoptions.prepare(
+      candidate.at,
+      releaseFile(candidate.release, signedBy),
+    )
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
     const lacking = await this.#fetchAll(candidate, missing)
     if (lacking.length === 0) return missing

@@ -43,7 +43,7 @@ export class KnownSuites {
   readonly #unread = new Set<string>()
   /** Whether the names of the files have been read. */
   #listed = false
-  #writing: Promise<void> = Promise.resolve()
+  #writing: Promise<unknown> = Promise.resolve()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -166,20 +166,16 @@ export class KnownSuites {
     this.#index()
     const name = fileName(at)
     const path = join(this.#parts.layout.suites, name)
-    // Writes run one after the other, so that the file has the latest state in the end.
-    this.#writing = this.#writing.then(() =>
-      this.#try(async () => {
-        const latest = this.#suites.get(at)
-        if (latest === undefined || !this.#listed || this.#unread.has(name)) return
-        await writeFileAtomically(path, encodeSuite(latest), { durable: false })
-      }),
-    )
-    await this.#writing
+    await this.#inTurn(async () => {
+      const latest = this.#suites.get(at)
+      if (latest === undefined || !this.#listed || this.#unread.has(name)) return
+      await writeFileAtomically(path, encodeSuite(latest), { durable: false })
+    })
   }
 
   /** Settles when all writes have ended. */
-  close(): Promise<void> {
-    return this.#writing
+  async close(): Promise<void> {
+    await this.#writing
   }
 
   async forget(at: string): Promise<void> {
@@ -188,16 +184,15 @@ export class KnownSuites {
     if (!this.#unread.delete(name) && !known) return
     this.#index()
     const path = join(this.#parts.layout.suites, name)
-    this.#writing = this.#writing.then(() => this.#try(() => this.#parts.disk.remove(path)))
-    await this.#writing
+    await this.#inTurn(() => this.#parts.disk.remove(path))
   }
 
-  async #try(act: () => Promise<unknown>): Promise<void> {
-    try {
-      await act()
-    } catch (error) {
+  /** Changes files one after the other, so that each file has the latest state in the end. Never rejects. */
+  #inTurn(act: () => Promise<unknown>): Promise<unknown> {
+    this.#writing = this.#writing.then(act).catch((error: unknown) => {
       this.#parts.log.warn('cannot note what is known of a suite', { because: explainError(error) })
-    }
+    })
+    return this.#writing
   }
 
   #index(): void {
