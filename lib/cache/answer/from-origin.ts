@@ -114,7 +114,6 @@ export function originHead(
 
 interface PassParts {
   readonly origin: OriginClient
-  /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
   readonly rules: () => Rules
   readonly onFetched: (bytes: number) => void
