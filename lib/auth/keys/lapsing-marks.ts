@@ -89,9 +89,7 @@ interface OtherFile {
   readonly end: number
 }
 
-interface FoundMarks<Mark> {
-  readonly id: string | undefined
-  readonly end: number
+interface FoundMarks<Mark> extends Omit<OtherFile, 'appearance'> {
   readonly marks: readonly Mark[]
   /** The reason why some marks could not be read. */
   readonly damage: string | undefined
@@ -156,15 +154,10 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     this.#file.watch(() => this.check())
   }
 
-  /** Writes marks that their user has entered; settles when they are on disk, or cannot be, which the log says. Never throws. */
-  async add(marks: readonly Mark[]): Promise<void> {
+  /** Writes marks that their user has entered. Answers whether all marks are on disk; the log says why not. Never throws. */
+  add(marks: readonly Mark[]): Promise<boolean> {
     for (const mark of marks) this.#waiting.push(lineOf(mark))
-    await this.#file.write()
-  }
-
-  /** Whether all marks are on disk. */
-  get isWritten(): boolean {
-    return this.#file.isWritten
+    return this.#file.write()
   }
 
   /** Checks all files now. Never throws. */
