@@ -202,13 +202,13 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
-    if (renamed) this.#taken.set(path, 'remove')
     const other = await this.#readOther(path, await appearance(path, this.#files), error => {
       if (renamed) this.#taken.set(path, 'keep')
       this.#tellLoss(error, renamed ? this.#damaged : undefined)
     })
-    if (other === undefined) this.#taken.delete(path)
-    else this.#others.set(path, other)
+    if (other === undefined) return
+    this.#others.set(path, other)
+    if (renamed && !this.#taken.has(path)) this.#taken.set(path, 'remove')
   }
 
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */
