@@ -26,7 +26,6 @@ import type { HttpServerLimits, HttpServerOptions } from './options.ts'
 
 /** The state of one client connection while it lasts. */
 export interface Connection extends ConnectionEnds {
-  /** The number of requests that have come so far. */
   requests: number
   /** The requests under way, in the order they came. Each learns of it when the connection closes. */
   readonly underWay: Members<LiveRequest>
@@ -49,7 +48,6 @@ export interface Connection extends ConnectionEnds {
   moved: MovedBytes
 }
 
-/** Content that is being received. */
 interface ContentReading {
   /** Whether `refuse` was called. */
   readonly malformed: boolean
@@ -57,7 +55,6 @@ interface ContentReading {
   refuse(problem: string): boolean
 }
 
-/** The reader of requests on a connection. */
 export interface RequestReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
@@ -75,7 +72,6 @@ type ClientTimes = Pick<
   'headTime' | 'requestTime' | 'idle' | 'taking' | 'slowest' | 'stalled'
 >
 
-/** One look at all connections. */
 interface Look {
   readonly now: Milliseconds
   readonly times: ClientTimes
@@ -83,7 +79,6 @@ interface Look {
   readonly ask: () => UnconfirmedBytes
 }
 
-/** Keeps the table of open connections. */
 export class Connections {
   readonly #open = new Map<Socket, Connection>()
   readonly #clock: Clock
@@ -114,10 +109,10 @@ export class Connections {
       return this.#enter(socket, ends)
     }
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.give({
+    place.holder = {
       idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
       end: () => socket.destroySoon(),
-    })
+    }
     socket.once('close', () => place.leave())
     return connection
   }
@@ -288,7 +283,6 @@ export function callAfterLastRequest(connection: Connection, act: () => void): v
   else connection.afterLast = act
 }
 
-/** The far end of a connection. */
 export function peerOf(socket: Socket): Peer {
   return { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 }
 }
@@ -332,7 +326,6 @@ function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
   }
 }
 
-/** The facts known of a connection when it is entered. */
 interface NewConnection {
   readonly secure: boolean
   readonly client?: Peer

@@ -48,7 +48,6 @@ export class Exchanges {
     }
   }
 
-  /** The response to a request whose handler has failed. */
   failed(request: LiveRequest, error: unknown): Response {
     return error instanceof MalformedContent
       ? malformedResponse({ status: 400, sentence: error.publicText })
@@ -145,7 +144,6 @@ export function targetText({ target, fields }: Request): string {
   }
 }
 
-/** The outcome of a response. */
 interface Sent {
   /** Bytes of content the kernel took for the client. */
   readonly bytes: number
@@ -225,7 +223,6 @@ function finish(
   })
 }
 
-/** A response whose content comes piece by piece. */
 class Streaming {
   readonly #out: ResponseWriter
   readonly #request: LiveRequest
@@ -239,7 +236,6 @@ class Streaming {
   #asking = false
   #looping = false
   #broken: Error | undefined
-  /** Whether the end has been written. */
   #ended = false
   #over = false
 
@@ -362,7 +358,6 @@ export interface ResponseWriter {
   destroy(): void
 }
 
-/** A response written by Node's ServerResponse. */
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
   readonly #untaken: Set<WriteListener>
@@ -494,7 +489,6 @@ export class LoopShare {
   /** Since when content has been held back without a break. */
   #heldSince: Milliseconds | undefined
   #counting = false
-  /** Bytes that wait in connections. */
   #untaken = 0
 
   constructor(clock: Clock) {

@@ -141,7 +141,6 @@ export class HttpServer {
     return this.#connections.underWay()
   }
 
-  /** The number of open client connections. */
   get connections(): number {
     return this.#connections.count
   }
@@ -395,7 +394,6 @@ export class HttpServer {
   }
 }
 
-/** The key of a connection, made of both its ends. */
 function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }
