@@ -22,7 +22,6 @@ import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
 import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
@@ -198,7 +197,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds: new BuildAnswers({ builds, store, suites }),
+    builds,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -242,7 +241,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
     await listening.open(where, server, tls)
   } catch (error) {
-    await breakOff(running)
+    for (const step of stopSteps(running, undefined)) await step.stop()
     throw error
   }
   const { listeners } = listening
@@ -279,8 +278,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const working = () => ({
     fetches: answers.fetcher.count,
     writes: store.writing,
-    adoptions: suites.adopting,
-    jobs: suites.jobs,
+    adoptions: suites.adoptions.count,
+    jobs: suites.adoptions.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
@@ -313,10 +312,12 @@ async function openShared(
   { config, clock, log, blocks, lookup, store, shared }: OpenParts,
   sharing: SharingRules,
 ): Promise<OpenedSharedStore | undefined> {
-  if (config.sharedStore.url === undefined || shared !== undefined) return undefined
+  const { url } = config.sharedStore
+  if (url === undefined || shared !== undefined) return undefined
   const { openSharedStore } = await import('./shared/opening.ts')
   const { isShareableKey } = await import('./shared/shareable.ts')
-  return openSharedStore(config.sharedStore, {
+  const settings = { ...config.sharedStore, url }
+  return openSharedStore(settings, {
     clock,
     blocks,
     lookup,
@@ -373,25 +374,10 @@ async function reloadSettings(
   return []
 }
 
-/** Ends the parts that run already when a listener does not open. `startService` closes the store, which it opened. */
-async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
-  https.stop()
-  await verification.close()
-  await parts.unreferenced.close()
-  await refreshing.close()
-  await ahead.close()
-  await delays.close()
-  await parts.changeCounts.close()
-  await suites.close()
-  await parts.closeSharing()
-  await parts.opened?.close(AbortSignal.abort())
-  await builds.close()
-  await days.close()
-  await listening.close(AbortSignal.abort())
-}
-
-/** The steps of stopping, in their order: first the parts that clients see, then the parts those need. */
+/**
+ * The steps of stopping, in their order: first the parts that clients see, then the parts those need. They also end the parts that run
+ * already when a listener does not open.
+ */
 function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
@@ -476,7 +462,7 @@ function serverEvents({
     onExchange: (exchange, error) => {
       const outcome = exchange.response.facts?.['outcome']
       if (outcome === 'hit') statistics.hit(exchange.sent)
-      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'miss') statistics.miss(exchange.sent)
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       if (exchange.request.slowClient) metrics.count('slow')
