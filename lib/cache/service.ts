@@ -313,10 +313,12 @@ async function openShared(
   { config, clock, log, blocks, lookup, store, shared }: OpenParts,
   sharing: SharingRules,
 ): Promise<OpenedSharedStore | undefined> {
-  if (config.sharedStore.url === undefined || shared !== undefined) return undefined
+  const { url } = config.sharedStore
+  if (url === undefined || shared !== undefined) return undefined
   const { openSharedStore } = await import('./shared/opening.ts')
   const { isShareableKey } = await import('./shared/shareable.ts')
-  return openSharedStore(config.sharedStore, {
+  const settings = { ...config.sharedStore, url }
+  return openSharedStore(settings, {
     clock,
     blocks,
     lookup,
@@ -472,7 +474,7 @@ function serverEvents({
     onExchange: (exchange, error) => {
       const outcome = exchange.response.facts?.['outcome']
       if (outcome === 'hit') statistics.hit(exchange.sent)
-      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'miss') statistics.miss(exchange.sent)
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       if (exchange.request.slowClient) metrics.count('slow')

@@ -13,7 +13,7 @@ import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Response } from '../../http/message/message.ts'
-import { evaluatePreconditions } from '../../http/message/precondition.ts'
+import { statusByPreconditions } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import { appendVia } from '../../http/message/via.ts'
@@ -101,13 +101,13 @@ export function originHead(
     ['Via', via],
   )
   const validators = validatorsOf(response.fields, now)
-  const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
+  const status = statusByPreconditions(request, { validators, role: 'cache' }, now)
   return {
-    status: outcome.proceed ? 200 : outcome.status,
+    status,
     fields,
     content: noContent,
     facts: { outcome: 'miss', because: 'head', ...factsByParent(file.about, response.parent) },
-    ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
+    ...announcedLengthOf(status === 200 ? response.fields : Fields.empty),
   }
 }
 

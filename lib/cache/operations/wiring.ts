@@ -88,7 +88,7 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  const parents = () => origin.dialler.parents?.states() ?? []
+  const parents = () => origin.dialler.parents.states()
   metrics.read(
     gauges,
     () => suitesBehind(parts),

@@ -19,8 +19,8 @@ import type { Logger } from '../../log/log.ts'
 import { classify, decodedUrl, directoriesOf } from '../archive/path.ts'
 import { nameOf } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
-import { type NamedBy, namedByOthers } from './past-names.ts'
-import { otherIndexName, type StoredPackage } from './references.ts'
+import { type NamedBy, namedByOthers, type StoredPackage } from './past-names.ts'
+import { otherIndexName } from './references.ts'
 import type { Suites } from './suites.ts'
 
 interface UnreferencedParts {

@@ -3,15 +3,13 @@
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { type Milliseconds, systemClock } from '../../async/clock.ts'
-import { lowerPriority } from '../../async/thread.ts'
+import { backgroundNiceness, lowerPriority } from '../../async/thread.ts'
 import { type Logger, silentLog } from '../../log/log.ts'
 import { openStoreForReading } from '../store/store.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Message, Task } from './thread.ts'
 import { verify } from './verifier.ts'
 
-/** The priority of background jobs. */
-const niceness = 10
 /** One message has this many digests of whole contents. */
 const wholeAtOnce = 100
 /** The shortest time between two messages about the progress. */
@@ -19,7 +17,7 @@ const progressInterval: Milliseconds = 200
 
 async function work(port: MessagePort, { directory, rate, settings }: Task): Promise<void> {
   const tell = (message: Message): void => port.postMessage(message)
-  lowerPriority(niceness)
+  lowerPriority(backgroundNiceness)
   const log: Logger = {
     ...silentLog,
     warn: (warning, facts) => tell({ warning, facts }),

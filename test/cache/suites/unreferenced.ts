@@ -218,7 +218,7 @@ t.test('what stays although the adopted index does not name it', async t => {
     const { forget, days, holds, known, generationWith } = await begun(t)
     await forget()
     const next = await generationWith({ [main]: [old] }, `${site}/waits`)
-    await known.noteDelay(at, { waiting: [{ ...next, seen: 0, noticed: 0 }] })
+    await known.note(at, { waiting: [{ ...next, seen: 0, noticed: 0 }] })
     await days(6)
     t.ok(holds(old))
   })
