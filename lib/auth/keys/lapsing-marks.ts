@@ -89,9 +89,7 @@ interface OtherFile {
   readonly end: number
 }
 
-interface FoundMarks<Mark> {
-  readonly id: string | undefined
-  readonly end: number
+interface FoundMarks<Mark> extends Omit<OtherFile, 'appearance'> {
   readonly marks: readonly Mark[]
   /** The reason why some marks could not be read. */
   readonly damage: string | undefined
@@ -149,25 +147,17 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     })
   }
 
-  /**
-   * Takes over the files of earlier runs, writes its own when there were any, and watches all. It is called once and never
-   * throws.
-   */
+  /** Takes over the files of earlier runs, and watches all files. It is called once and never throws. */
   async open(): Promise<void> {
     await this.#takeOver().catch(error => this.#tellLoss(error, undefined))
     if (this.#others.size > 0) await this.#file.write()
     this.#file.watch(() => this.check())
   }
 
-  /** Writes marks that their user has entered; settles when they are on disk, or cannot be, which the log says. Never throws. */
-  async add(marks: readonly Mark[]): Promise<void> {
+  /** Writes marks that their user has entered. Answers whether all marks are on disk; the log says why not. Never throws. */
+  add(marks: readonly Mark[]): Promise<boolean> {
     for (const mark of marks) this.#waiting.push(lineOf(mark))
-    await this.#file.write()
-  }
-
-  /** Whether all marks are on disk. */
-  get isWritten(): boolean {
-    return this.#file.isWritten
+    return this.#file.write()
   }
 
   /** Checks all files now. Never throws. */
@@ -212,13 +202,13 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
-    if (renamed) this.#taken.set(path, 'remove')
     const other = await this.#readOther(path, await appearance(path, this.#files), error => {
       if (renamed) this.#taken.set(path, 'keep')
       this.#tellLoss(error, renamed ? this.#damaged : undefined)
     })
-    if (other === undefined) this.#taken.delete(path)
-    else this.#others.set(path, other)
+    if (other === undefined) return
+    this.#others.set(path, other)
+    if (renamed && !this.#taken.has(path)) this.#taken.set(path, 'remove')
   }
 
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */
@@ -346,10 +336,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     }
   }
 
-  /**
-   * Reads a file from the point where the last reading ended, even when its name has changed. Throws one sentence when nothing
-   * of it can be read.
-   */
+  /** Reads a file from where the last reading ended, under whichever name. Throws one sentence when nothing can be read. */
   async #read(path: string): Promise<FoundMarks<Mark>> {
     const { isMark, fromVersion1 } = this.#options
     const { bytes } = await readBounded(path, LARGEST, this.#files)

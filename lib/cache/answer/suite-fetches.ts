@@ -36,7 +36,7 @@ import type { Suites } from '../suites/suites.ts'
 
 interface SuiteFetchesParts {
   readonly rules: () => Rules
-  readonly suites: Pick<Suites, 'generationOf' | 'signatureOf' | 'prepare'>
+  readonly suites: Pick<Suites, 'generationOf' | 'signatureOf' | 'adoptions'>
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'get' | 'put' | 'remove'>
 }
@@ -154,7 +154,7 @@ export class SuiteFetches {
       if (signature === undefined) return true
       const fits =
         signature.digest === suites.signatureOf(entry)?.digest ||
-        (await suites.prepare(at, releaseFile(entry, signature))) !== undefined
+        (await suites.adoptions.prepare(at, releaseFile(entry, signature))) !== undefined
       if (fits) store.put({ ...signature, key: signatureKey(at) })
       return fits
     } finally {

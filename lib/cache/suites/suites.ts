@@ -16,7 +16,6 @@ import {
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/upkeep/rules.ts'
-import type { MissingFiles } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import {
@@ -92,11 +91,10 @@ const lastPart = 0.1
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: PastGenerations
-  /** Finds packages that no index names any more. */
   readonly references: References
+  readonly adoptions: Adoptions
   readonly #known: KnownSuites
   readonly #tables: Tables
-  readonly #adoptions: Adoptions
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with adopted indexes. Each adoption empties it. */
   #agreeing = new WeakMap<object, Agreement>()
@@ -114,7 +112,7 @@ export class Suites {
     this.past = new PastGenerations({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
-    this.#adoptions = new Adoptions({
+    this.adoptions = new Adoptions({
       ...parts,
       known,
       tables,
@@ -136,7 +134,6 @@ export class Suites {
     return this.#known.all
   }
 
-  /** The suite in the directory with this key, when it is known. */
   at(key: string): Suite | undefined {
     return this.#known.at(key)
   }
@@ -144,16 +141,6 @@ export class Suites {
   /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
   noteDelay(at: string, state: Parameters<KnownSuites['note']>[1]): Promise<void> {
     return this.#known.note(at, state)
-  }
-
-  /** The number of suites that are being adopted. */
-  get adopting(): number {
-    return this.#adoptions.count
-  }
-
-  /** The number of jobs that the thread which reads indexes has not finished. */
-  get jobs(): number {
-    return this.#adoptions.jobs
   }
 
   /** The standing of a content for retention. */
@@ -168,7 +155,7 @@ export class Suites {
   governs(entry: Entry): boolean {
     const at = suiteOfUnsigned(entry.key)
     if (at === undefined) return false
-    return this.generationOf(entry) !== undefined || this.#adoptions.pending(at) !== undefined
+    return this.generationOf(entry) !== undefined || this.adoptions.pending(at) !== undefined
   }
 
   /** The generation that a stored Release file belongs to. */
@@ -183,11 +170,6 @@ export class Suites {
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
   }
 
-  /** The reason in words why the last Release file of a suite was not adopted; undefined when it was adopted. */
-  refusal(at: string): string | undefined {
-    return this.#adoptions.refusal(at)
-  }
-
   /** The signature that was adopted with a Release file. */
   signatureOf(entry: Entry): Content | undefined {
     const generation = this.generationOf(entry)
@@ -200,7 +182,7 @@ export class Suites {
    */
   async removed(keys: readonly string[]): Promise<void> {
     const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
-    for (const at of forgotten) await this.#adoptions.forget(at)
+    for (const at of forgotten) await this.adoptions.forget(at)
     for (const key of keys) this.#asked.forget(key)
     const gone = new Set(keys)
     for (const at of new Set(keys.flatMap(key => [...directoriesOf(key)]))) {
@@ -236,14 +218,9 @@ export class Suites {
     return this.#agreeing.get(entry)?.named === true
   }
 
-  /** The files that a new Release file lacks in the store; undefined when it may not be adopted. */
-  prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
-    return this.#adoptions.prepare(at, release)
-  }
-
   /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
-    for (const at of this.#changedBy(entry)) this.#adoptions.queue(at)
+    for (const at of this.#changedBy(entry)) this.adoptions.queue(at)
   }
 
   /**
@@ -251,7 +228,7 @@ export class Suites {
    * Until then its suite counts as being adopted, because a client that has an index asks at once for the files that it names.
    */
   arriving(entry: Entry, kept: Promise<unknown>): void {
-    for (const at of this.#changedBy(entry)) this.#adoptions.expect(at, kept)
+    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, kept)
   }
 
   /** Keys of the directories of suites whose indexes may say something else after this entry was stored. */
@@ -262,7 +239,7 @@ export class Suites {
       if (adopted === undefined || !isRelease(adopted, digest)) yield suite
       return
     }
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (this.#known.size === 0 && this.adoptions.count === 0) return
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
@@ -270,7 +247,7 @@ export class Suites {
         one.digest === digest && keysOf(at, one).includes(key)
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
-      const waits = this.#adoptions.pending(at) !== undefined
+      const waits = this.adoptions.pending(at) !== undefined
       if (waits || (generation && this.#mayName(generation, digest))) yield at
     }
   }
@@ -286,7 +263,7 @@ export class Suites {
     this.given(client, entry)
     const suite = suiteOfUnsigned(entry.key)
     if (suite === undefined || this.#known.at(suite) !== undefined) return
-    this.#adoptions.came(suite, entry.digest)
+    this.adoptions.came(suite, entry.digest)
   }
 
   /** Notes that a client has another Release file than this stored one, and did not get it from this cache. */
@@ -296,7 +273,7 @@ export class Suites {
 
   /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
   askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (this.#known.size === 0 && this.adoptions.count === 0) return
     if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
   }
 
@@ -327,7 +304,7 @@ export class Suites {
    */
   awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
     const { stored, archive } = asked
-    if (this.#adoptions.count === 0) return undefined
+    if (this.adoptions.count === 0) return undefined
     if (stored !== undefined && archive.kind !== 'pool') return undefined
     const name = this.#nameable(asked)
     return name === undefined ? undefined : this.#awaited(name, asked)
@@ -335,7 +312,7 @@ export class Suites {
 
   /** The decoded URL of a file that an index may name; undefined for other files, and while no suite is known. */
   #nameable({ key, archive }: AskedFile): string | undefined {
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
+    if (this.#known.size === 0 && this.adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     return decodedUrl(key)
@@ -355,7 +332,7 @@ export class Suites {
   }
 
   async close(): Promise<void> {
-    await this.#adoptions.close()
+    await this.adoptions.close()
     await this.#known.close()
   }
 
@@ -414,7 +391,7 @@ export class Suites {
     const { clock, wait } = this.#parts
     let found = this.#sha512s.get(digest)
     if (found === undefined) {
-      found = this.#adoptions.sha512([{ digest, size }]).then(
+      found = this.adoptions.sha512([{ digest, size }]).then(
         sha512s => sha512s.get(digest),
         () => undefined,
       )
@@ -537,7 +514,7 @@ export class Suites {
     const now = this.#parts.clock.elapsed()
     if ((this.#lost.get(table) ?? 0) > now) return
     this.#lost.set(table, now + pauseAfterLoss)
-    this.#adoptions.queue(suite.at)
+    this.adoptions.queue(suite.at)
   }
 
   /** Whether the Release file of a generation may name a content with this SHA-256. */
@@ -552,8 +529,8 @@ export class Suites {
    */
   #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
     const index = indexKinds.has(archive.kind)
-    if (this.#adoptions.count === 0) return undefined
-    for (const at of this.#adoptions.waiting) {
+    if (this.adoptions.count === 0) return undefined
+    for (const at of this.adoptions.waiting) {
       const base = baseOf({ at })
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
@@ -563,7 +540,7 @@ export class Suites {
       // A new adoption of the client's Release file may find another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
-      if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
+      if (!index || (given !== undefined && !adopted)) return this.adoptions.pending(at)
     }
     return undefined
   }

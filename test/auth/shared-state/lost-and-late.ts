@@ -9,8 +9,7 @@ import { useOnce } from '../../../lib/auth/login/first-use.ts'
 import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import { storeNames } from '../../../lib/auth/shared-state/names.ts'
-import { sharedForms } from '../../../lib/auth/shared-state/shared-forms.ts'
-import { openSharedState } from '../../../lib/auth/shared-state/shared-state.ts'
+import { openSharedState, sharedForms } from '../../../lib/auth/shared-state/shared-state.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { startStore, storeProgram } from '../../fixtures/state/real-store.ts'
 import { error, resp, ScriptedStore } from '../../fixtures/state/scripted-store.ts'
@@ -194,7 +193,7 @@ t.test(
     await long.revocations.add(user)
     await until(() => long.revocations.waitingCount === 0)
     const other = await instance(t, store, { name: 'other' })
-    await until(() => other.list.size === 1)
+    await until(() => other.list.entries.size === 1)
     const [key = ''] = store.cli('keys', `${T}revoked:*`).trim().split('\n')
     // A message of it has not reached the other instance yet.
     store.cli('set', key, `${Date.now() - 1000} ${Date.now() + 20 * hour}`)
@@ -213,7 +212,7 @@ t.test(
     const b = await instance(t, store, { name: 'b', clock })
     const a = await instance(t, store)
     await b.revocations.add({ user: 'ada@example.org' })
-    await until(() => a.list.size === 1)
+    await until(() => a.list.entries.size === 1)
     const [before] = [...a.list.entries.values()].map(entry => entry.before)
     await a.revocations.add({ user: 'ada@example.org' })
     t.same(
@@ -235,10 +234,10 @@ t.test(
     const one = id()
     await a.revocations.add({ sessionId: one })
     await until(() => a.log.lines.some(({ level }) => level === 'warn'))
-    t.equal(a.shared.waiting, 1)
+    t.equal(a.shared.revocations?.waitingCount, 1)
     store.answers.set('EVAL', () => ':1\r\n')
     for (const answer of readers.splice(0)) answer('*-1\r\n')
-    await until(() => a.shared.waiting === 0)
+    await until(() => a.shared.revocations?.waitingCount === 0)
     t.equal(connects(store), 1)
   },
 )
@@ -257,7 +256,7 @@ t.test('a reader that the stream was shortened past reads the keys again', async
   ])
   for (const answer of readers.splice(0)) answer(resp([[`${T}revocations`, messages]]))
   await until(() => a.list.entries.has(lost))
-  t.equal(a.list.size, 101)
+  t.equal(a.list.entries.size, 101)
   t.equal(connects(store), 1)
 })
 
