@@ -147,22 +147,12 @@ interface ByteRangesInput {
   readonly boundary: string
 }
 
-interface ByteRangesFrame {
-  /** Content-Type of the 206, which carries no Content-Range of its own (15.3.7.2). */
-  readonly contentType: string
-  /** The ranges, each with the head that is sent before its bytes. */
-  readonly parts: ReadonlyArray<{ readonly head: Buffer; readonly range: ByteRange }>
-  /** The bytes sent after the last range. */
-  readonly end: Buffer
-  /** Bytes of all heads, all ranges and the end together. */
-  readonly length: number
-}
-
 /**
- * The frame of multipart/byteranges content, RFC 9110 section 14.6: the bytes before, between and after the ranges. It knows positions and
- * lengths, not the content. Throws a RangeError when the boundary or the content type cannot be written safely.
+ * The frame of multipart/byteranges content, RFC 9110 section 14.6: each range with the head before its bytes, the bytes after the last
+ * range, and the length of all together. The 206 carries no Content-Range of its own (15.3.7.2). Throws a RangeError when the boundary or the
+ * content type cannot be written safely.
  */
-export function frameByteRanges(input: ByteRangesInput): ByteRangesFrame {
+export function frameByteRanges(input: ByteRangesInput) {
   const { ranges, size, contentType, boundary } = input
   if (!BOUNDARY.test(boundary))
     throw new RangeError('a boundary has 1 to 70 letters, digits, hyphens')

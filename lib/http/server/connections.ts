@@ -66,15 +66,9 @@ export interface RequestReading {
   stop(): void
 }
 
-/** Time limits for clients. 0 is no limit. */
-type ClientTimes = Pick<
-  HttpServerLimits,
-  'headTime' | 'requestTime' | 'idle' | 'taking' | 'slowest' | 'stalled'
->
-
 interface Look {
   readonly now: Milliseconds
-  readonly times: ClientTimes
+  readonly times: HttpServerLimits
   /** Asks the kernel how many bytes clients have not confirmed. */
   readonly ask: () => UnconfirmedBytes
 }
@@ -180,7 +174,7 @@ export class Connections {
    * connections, but each byte from the client restarts them. A client that never reads and sends an empty line now and then would never be
    * cut.
    */
-  watch(times: ClientTimes): () => void {
+  watch(times: HttpServerLimits): () => void {
     const clock = this.#clock
     const { headTime, requestTime, idle, taking, stalled } = times
     const set = [headTime, requestTime, idle, taking, stalled].filter(time => time > 0)
@@ -429,15 +423,7 @@ export function requestIds(random: (size: number) => Buffer): () => string {
 const sharedBytes = 256 * 1024
 const usualBytes = 64 * 1024
 
-let memory: { readonly all: Buffer; readonly usual: Buffer } | undefined
-
-function shared() {
-  if (memory === undefined) {
-    const all = Buffer.allocUnsafeSlow(sharedBytes)
-    memory = { all, usual: all.subarray(0, usualBytes) }
-  }
-  return memory
-}
+let memory: Buffer | undefined
 
 /**
  * Understands or copies the bytes of a read before it returns. True when many more are expected: the next read may then fill all of the
@@ -463,7 +449,9 @@ class AcceptedSocket extends Socket {
   taker: Taker | undefined
 
   constructor(handle: Handle) {
-    const { all, usual } = shared()
+    memory ??= Buffer.allocUnsafeSlow(sharedBytes)
+    const all = memory
+    const usual = all.subarray(0, usualBytes)
     let next = usual
     const onread = {
       // Node calls this before the first read, and after each read for the next.
