@@ -6,8 +6,7 @@
  * so that clients that never log in cannot take the memory of users.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Request } from '../../http/message/message.ts'
-import { hasContent } from '../../http/message/upgrade.ts'
+import { hasContent, type Request } from '../../http/message/message.ts'
 import { Allowance, gather } from '../../http/server/gather.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost } from '../access/own-origin.ts'

@@ -105,6 +105,13 @@ export function lengthOf(content: Content): number | undefined {
   return content.kind === 'bytes' ? content.bytes.length : content.length
 }
 
+/** Whether a request announces content. */
+export function hasContent({ fields }: Pick<Request, 'fields'>): boolean {
+  if (fields.has('Transfer-Encoding')) return true
+  const length = fields.get('Content-Length')
+  return length !== undefined && Number(length) > 0
+}
+
 /** A function from request to response. When it throws a Failure the answer is its public text; any other error is a 500. */
 export type Handler = (request: Request) => Response | Promise<Response>
 

@@ -12,10 +12,15 @@ import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
 import { Fields, isWritable } from '../message/field.ts'
-import { type Content, noContent, type Request, type Response } from '../message/message.ts'
+import {
+  type Content,
+  hasContent,
+  noContent,
+  type Request,
+  type Response,
+} from '../message/message.ts'
 import { announcedLengthOf } from '../message/reply.ts'
 import { formatAuthority } from '../message/target.ts'
-import { hasContent } from '../message/upgrade.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
