@@ -122,14 +122,14 @@ export function restFields(begun: PartialFile): Fields | undefined {
  */
 export function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number {
   const range = parseContentRange(part.get('Content-Range') ?? '')
-  if (range?.kind !== 'range' || range.range.first !== begun.size) {
+  if (range?.first !== begun.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
   }
   if (begun.length !== undefined && range.size !== undefined && range.size !== begun.length) {
     throw new ContentChanged('the part the origin sent belongs to content of another length')
   }
   const size = begun.length ?? range.size
-  if (size === undefined || range.range.last !== size - 1) {
+  if (size === undefined || range.last !== size - 1) {
     throw new ContentChanged('the part the origin sent does not reach the end')
   }
   const before = validatorsOf(begun.fields, begun.received)

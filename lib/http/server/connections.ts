@@ -97,11 +97,8 @@ export class Connections {
   ): Connection {
     const local = { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 }
     const ends = { client, local, secure }
-    if (place === undefined) return this.#enter(socket, ends)
-    if (place === 'none') {
-      socket.destroy()
-      return this.#enter(socket, ends)
-    }
+    if (place === 'none') socket.destroy()
+    if (place === undefined || place === 'none') return this.#enter(socket, ends)
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
     place.holder = {
       idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
