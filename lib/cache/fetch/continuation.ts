@@ -18,15 +18,15 @@ import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { parseContentRange } from '../../http/message/range.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import {
   formatEntityTag,
   isLastModifiedStrong,
   strongMatch,
   type Validators,
   validatorsOf,
-} from '../../http/message/validator.ts'
+} from '../../http/message/precondition.ts'
+import { parseContentRange } from '../../http/message/range.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { draftEntry, type EntryDraft } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'

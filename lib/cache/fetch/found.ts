@@ -7,8 +7,8 @@ import type { Piece } from '../../bytes/piece.ts'
 import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
+import { isLastModifiedStrong, validatorsOf } from '../../http/message/precondition.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
