@@ -290,7 +290,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...backendReadings(() => rules.backend),
     ...samlReadings(() => saml.readings()),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
-    shared_store_waiting: () => shared?.waiting ?? 0,
+    shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
     group_names_outdated: () => (rules.groupNames?.problem === undefined ? 0 : 1),
   })
   const ending = endWithSessions({
@@ -298,7 +298,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     lasting: () => main.underWay(),
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
-  shared?.whenEnded(() => ending.lookNow())
+  shared?.revocations?.whenEnded(ending.lookNow)
   const endWatch = new ClientIdentityWatch({
     log,
     current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),

@@ -23,7 +23,8 @@ import {
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
-import type { BuildAnswers } from './builds/answers.ts'
+import { answerInBuild } from './builds/answers.ts'
+import type { Builds } from './builds/builds.ts'
 import {
   type AdmittedTarget,
   admitClient,
@@ -46,7 +47,7 @@ interface PipelineParts
     AnswerParts,
     'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
   > {
-  readonly builds: BuildAnswers
+  readonly builds: Builds
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
@@ -159,11 +160,10 @@ function answered(
     via: `1.1 ${parts.pseudonym}`,
   }
   // Does the request belong to a build, which may have recorded the answer?
-  const build = buildOf(request, file.build)
+  const name = buildOf(request, file.build)
+  const plain = (noted: AllowedRequest) => fromArchive(noted, admittance)
   const response =
-    build === undefined
-      ? fromArchive(allowed, admittance)
-      : parts.builds.answer(build, allowed, noted => fromArchive(noted, admittance))
+    name === undefined ? plain(allowed) : answerInBuild({ name, allowed, plain }, parts)
   return file.underOurAddress
     ? continueWhenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response

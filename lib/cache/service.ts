@@ -22,7 +22,6 @@ import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
 import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
@@ -198,7 +197,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds: new BuildAnswers({ builds, store, suites }),
+    builds,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -279,8 +278,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const working = () => ({
     fetches: answers.fetcher.count,
     writes: store.writing,
-    adoptions: suites.adopting,
-    jobs: suites.jobs,
+    adoptions: suites.adoptions.count,
+    jobs: suites.adoptions.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
@@ -313,10 +312,12 @@ async function openShared(
   { config, clock, log, blocks, lookup, store, shared }: OpenParts,
   sharing: SharingRules,
 ): Promise<OpenedSharedStore | undefined> {
-  if (config.sharedStore.url === undefined || shared !== undefined) return undefined
+  const { url } = config.sharedStore
+  if (url === undefined || shared !== undefined) return undefined
   const { openSharedStore } = await import('./shared/opening.ts')
   const { isShareableKey } = await import('./shared/shareable.ts')
-  return openSharedStore(config.sharedStore, {
+  const settings = { ...config.sharedStore, url }
+  return openSharedStore(settings, {
     clock,
     blocks,
     lookup,
@@ -472,7 +473,7 @@ function serverEvents({
     onExchange: (exchange, error) => {
       const outcome = exchange.response.facts?.['outcome']
       if (outcome === 'hit') statistics.hit(exchange.sent)
-      else if (outcome === 'miss') statistics.miss({ down: 0, up: exchange.sent })
+      else if (outcome === 'miss') statistics.miss(exchange.sent)
       else if (outcome === 'refused' || outcome === 'failed') statistics.unanswered(outcome)
       metrics.exchange(exchange)
       if (exchange.request.slowClient) metrics.count('slow')

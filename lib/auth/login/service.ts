@@ -43,13 +43,8 @@ import { type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
-export interface SamlReadings {
-  /** The moments for the metrics page, since the epoch; undefined when there is none. */
-  readonly metadataFetched: Milliseconds | undefined
-  readonly metadataValidUntil: Milliseconds | undefined
-  readonly idpCertificateEnds: Milliseconds | undefined
-  readonly ownCertificateEnds: Milliseconds | undefined
-}
+/** Moments for the metrics page, since the epoch; undefined when there is none. */
+export type SamlReadings = Readonly<ReturnType<typeof readingsOf>>
 
 /** The SAML side of the gateway, made once. */
 export type SamlService = Awaited<ReturnType<typeof createSamlService>>
@@ -86,15 +81,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       parents: parent && singleParent(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
-  const { random } = parts
-  const source = await IdpMetadataSource.open({
-    config,
-    origin,
-    clock,
-    random,
-    log,
-    inUse,
-  }).catch(async error => {
+  const source = await IdpMetadataSource.open({ ...parts, origin, inUse }).catch(async error => {
     await origin.close()
     throw error
   })
@@ -159,7 +146,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   }
 }
 
-function readingsOf(saml: Saml): SamlReadings {
+function readingsOf(saml: Saml) {
   const { source, keys } = saml
   const ends = (source.last?.keys ?? []).map(key => key.ends)
   return {

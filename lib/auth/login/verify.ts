@@ -13,11 +13,7 @@ import { type Client, WorkerFailure } from './worker/pool.ts'
 
 /** Checks a message with these keys. */
 type Check<Verified> = (rules: ResponseRules) => Promise<Verified | RefusedMessage>
-
-interface NotVerified {
-  readonly ok: false
-  readonly refusal: Refusal
-}
+type NotVerified = { readonly ok: false; readonly refusal: Refusal }
 
 /**
  * The result of `check`, or the reason why the message is refused. Waits for new metadata of the IdP and checks once more when
@@ -55,7 +51,7 @@ export async function verifyLogin(saml: Saml, encoded: string, client: Client) {
   }
   const { code } = verdict.refusal
   const doubtful = code === 'signature_invalid' || code === 'encryption_tries' || tries.asked()
-  return { ...verdict, renewing: doubtful && saml.source.suspectKeys(used) !== undefined }
+  return { ...verdict, renewing: doubtful && saml.source.refreshForUnknownKey(used) !== undefined }
 }
 
 async function checkNow<Verified extends { readonly ok: true }>(

@@ -22,28 +22,13 @@ import {
   type SentRecord,
 } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
-import { dialStore } from './dial.ts'
+import { dialStore } from './connection.ts'
 import { storeNames } from './names.ts'
 import { sharedForms } from './shared-forms.ts'
 import { SharedRevocations } from './shared-revocations.ts'
 import { type LinkState, StoreLink } from './store-link.ts'
 
-export interface SharedState extends SharedParts {
-  /** The list of ended sessions, shared; undefined where there is none. */
-  readonly revocations: SharedRevocations | undefined
-  /** From now on the listener is told that sessions have ended at another instance. */
-  whenEnded(listener: () => void): void
-  /** Keeps a record of a failure for the other instances. */
-  keepFailure(record: SentRecord): void
-  /** The records of failures at all instances. */
-  failures(): Promise<readonly FailureRecord[]>
-  readonly link: LinkState
-  /** The number of ended sessions that have not been passed on. */
-  readonly waiting: number
-  /** The present problem of the store, for the administrator. */
-  remark(): string | undefined
-  close(): Promise<void>
-}
+export type SharedState = Awaited<ReturnType<typeof openSharedState>>
 
 /** The most records for each kind of sender. */
 const MOST_RECORDS = 200
@@ -100,7 +85,7 @@ export async function openSharedState(of: {
   readonly revocations: RevocationList | undefined
   readonly clock: Clock
   readonly log: Logger
-}): Promise<SharedState> {
+}) {
   const { config, clock, log } = of
   const names = storeNames(config.instance)
   const { certificates } = config
@@ -132,10 +117,8 @@ export async function openSharedState(of: {
     await revocations?.follow(connection)
   })
 
-  return {
-    revocations,
+  const logins: SharedParts = {
     forms: sharedForms(link, names),
-    whenEnded: listener => revocations?.whenEnded(listener),
     async useIds(ids, until) {
       const asked = await link.ask(use(ids, until))
       if (asked.ok && asked.answer === 1) return 'first'
@@ -155,13 +138,20 @@ export async function openSharedState(of: {
       if (!asked.ok || !Array.isArray(asked.answer)) return undefined
       return asked.answer.map(count => (typeof count === 'number' ? count : 0))
     },
-    keepFailure(record) {
+  }
+  return {
+    ...logins,
+    /** The list of ended sessions, shared; undefined where there is none. */
+    revocations,
+    /** Keeps a record of a failure for the other instances. */
+    keepFailure(record: SentRecord): void {
       const text = JSON.stringify(record)
       if (text.length > LARGEST_RECORD) return
       const key = names.failures(record.sender)
       void link.askLater(['EVAL', RECORD, '1', key, text, String(MOST_RECORDS), String(RECORDS)])
     },
-    async failures() {
+    /** The records of failures at all instances. */
+    async failures(): Promise<readonly FailureRecord[]> {
       const found: FailureRecord[] = []
       for (const sender of SENDERS) {
         const command = ['LRANGE', names.failures(sender), '0', String(MOST_RECORDS - 1)]
@@ -171,13 +161,11 @@ export async function openSharedState(of: {
       }
       return found.sort((a, b) => a.at - b.at)
     },
-    get link() {
+    get link(): LinkState {
       return link.state
     },
-    get waiting() {
-      return revocations?.waitingCount ?? 0
-    },
-    remark() {
+    /** The present problem of the store, for the administrator. */
+    remark(): string | undefined {
       const { problem } = link
       if (problem === undefined) return undefined
       const waiting = revocations?.waitingCount ?? 0

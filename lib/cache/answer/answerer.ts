@@ -46,7 +46,6 @@ import {
 } from './representation.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
-import type { UnavailableFile } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -178,7 +177,7 @@ export class Answerer {
   /** Answers with the detached signature that belongs to the client's Release file, after asking the origin about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
-    const outcome = await updates.checkSignature(wanted)
+    const outcome = await updates.checkSignature(wanted.key)
     if (outcome === undefined) return undefined
     const { key, archive } = allowed.file
     const { client } = allowed.request
@@ -288,7 +287,7 @@ export class Answerer {
    */
   async #otherwise(
     allowed: AllowedRequest,
-    { gone }: Pick<UnavailableFile, 'gone'>,
+    { gone }: { readonly gone: boolean },
   ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file

@@ -44,7 +44,7 @@ import type { Suites } from '../suites/suites.ts'
 
 interface SuiteDelaysParts {
   readonly rules: () => Rules
-  readonly suites: Pick<Suites, 'all' | 'at' | 'prepare' | 'noteDelay' | 'removed'>
+  readonly suites: Pick<Suites, 'all' | 'at' | 'adoptions' | 'noteDelay' | 'removed'>
   readonly store: Pick<Store, 'get' | 'put' | 'has'>
   readonly clock: Clock
   readonly log: Logger
@@ -350,7 +350,7 @@ export class SuiteDelays {
     const { digest, size } = release
     const signedBy = signature && { digest: signature.digest, size: signature.size }
     const file: ReleaseFile = { name, digest, size, ...(signedBy && { signedBy }) }
-    const facts = (await suites.prepare(at, file))?.facts
+    const facts = (await suites.adoptions.prepare(at, file))?.facts
     if (facts !== undefined) await this.wait(at, { release, signature }, facts)
     else
       log.warn('a stored Release file is not given: it may not be adopted', { suite: at, digest })

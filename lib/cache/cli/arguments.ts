@@ -13,9 +13,16 @@ const listOrders = ['url', 'size', 'used'] as const
 
 export type ListOrder = (typeof listOrders)[number]
 
-function readListOrder(text: string): ReadResult<ListOrder> {
-  const order = listOrders.find(one => one === text)
-  return order === undefined ? mismatch(text, 'url, size or used') : readResult(order)
+/** The formats in which a build is exported. */
+const buildFormats = ['bundle', 'list', 'spdx'] as const
+
+export type BuildFormat = (typeof buildFormats)[number]
+
+function oneOf<Word extends string>(words: readonly Word[], what: string) {
+  return (text: string): ReadResult<Word> => {
+    const word = words.find(one => one === text)
+    return word === undefined ? mismatch(text, what) : readResult(word)
+  }
 }
 
 /** A moment as milliseconds since the epoch. A day means its end. */
@@ -27,16 +34,6 @@ function readMoment(text: string): ReadResult<number> {
   if (Number.isNaN(parsed))
     return mismatch(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
   return readResult(isDay ? parsed + day : parsed)
-}
-
-/** The formats in which a build is exported. */
-const buildFormats = ['bundle', 'list', 'spdx'] as const
-
-export type BuildFormat = (typeof buildFormats)[number]
-
-function readBuildFormat(text: string): ReadResult<BuildFormat> {
-  const format = buildFormats.find(one => one === text)
-  return format === undefined ? mismatch(text, 'bundle, list or spdx') : readResult(format)
 }
 
 export const cachesvc = program({
@@ -124,7 +121,7 @@ export const cachesvc = program({
       of: ['list'],
       value: 'ORDER',
       default: 'url',
-      read: readListOrder,
+      read: oneOf(listOrders, 'url, size or used'),
       help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
     },
     output: {
@@ -138,7 +135,7 @@ export const cachesvc = program({
       of: ['build'],
       value: 'FORMAT',
       default: 'bundle',
-      read: readBuildFormat,
+      read: oneOf(buildFormats, 'bundle, list or spdx'),
       help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
     },
     json: {

@@ -110,27 +110,47 @@ export function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** Names of changed settings that wait for a restart, as the file spells them. `authority` says whether a CA was opened. */
+/** The settings that wait for a restart, as the file spells them. Each function gives their values at the start, for use among those of `wanted`. */
+const fixed: ReadonlyArray<
+  readonly [name: string, of: (started: Config, wanted: Config) => Partial<Config>]
+> = [
+  ['cache_directory', ({ cacheDirectory }) => ({ cacheDirectory })],
+  ['listen', ({ listen }) => ({ listen })],
+  ['listen_port_secure', ({ listenSecure }) => ({ listenSecure })],
+  [
+    'https',
+    ({ https: { cert, key, password, enableCrl } }, { https }) => ({
+      https: { ...https, cert, key, password, enableCrl },
+    }),
+  ],
+  ['mdns', ({ mdns }) => ({ mdns })],
+  ['parent_proxy', ({ parentProxy }) => ({ parentProxy })],
+  ['https.origin_ca', ({ https: { originCa } }, { https }) => ({ https: { ...https, originCa } })],
+  ['limits', ({ limits }, { limits: { perClient } }) => ({ limits: { ...limits, perClient } })],
+  [
+    'shared_store',
+    ({ sharedStore }, wanted) => ({
+      sharedStore: { ...sharedStore, expire: wanted.sharedStore.expire },
+    }),
+  ],
+  ['suites.memory', ({ suites: { memory } }, { suites }) => ({ suites: { ...suites, memory } })],
+  [
+    'timeouts',
+    ({ timeouts }, { timeouts: { revalidation, tunnel } }) => ({
+      timeouts: { ...timeouts, revalidation, tunnel },
+    }),
+  ],
+]
+
+/** Names of changed settings that wait for a restart. `authority` says whether a CA was opened. */
 export function needRestart(
   started: Config,
   wanted: Config,
   authority = needsAuthority(started),
 ): readonly string[] {
-  const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
-    ['cache_directory', config => config.cacheDirectory],
-    ['listen', config => config.listen],
-    ['listen_port_secure', config => config.listenSecure],
-    ['https', ({ https }) => ({ ...fixedHttps(https), originCa: [] })],
-    ['mdns', config => config.mdns],
-    ['parent_proxy', config => config.parentProxy],
-    ['https.origin_ca', config => config.https.originCa],
-    ['limits', ({ limits }) => ({ ...limits, perClient: undefined })],
-    ['shared_store', ({ sharedStore }) => ({ ...sharedStore, expire: 0 })],
-    ['suites.memory', config => config.suites.memory],
-    ['timeouts', ({ timeouts }) => ({ ...timeouts, revalidation: 0, tunnel: 0 })],
-  ]
-  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted)))
-  const names = changed.map(([name]) => name)
+  const names = fixed
+    .filter(([, of]) => !isDeepStrictEqual({ ...wanted, ...of(started, wanted) }, wanted))
+    .map(([name]) => name)
   // The service opens the CA when it starts and never later.
   return !authority && needsAuthority(wanted) ? [...names, 'https.intercept'] : names
 }
@@ -141,28 +161,8 @@ export function inForce(
   wanted: Config,
   authority = needsAuthority(started),
 ): Config {
-  const { cacheDirectory, listen, listenSecure, parentProxy, mdns, limits } = started
-  const { revalidation, tunnel } = wanted.timeouts
-  return {
-    ...wanted,
-    cacheDirectory,
-    listen,
-    listenSecure,
-    parentProxy,
-    mdns,
-    limits: { ...limits, perClient: wanted.limits.perClient },
-    sharedStore: { ...started.sharedStore, expire: wanted.sharedStore.expire },
-    suites: { ...wanted.suites, memory: started.suites.memory },
-    timeouts: { ...started.timeouts, revalidation, tunnel },
-    https: {
-      ...wanted.https,
-      ...fixedHttps(started.https),
-      ...(!authority && { intercept: false, interceptDomains: [] }),
-    },
-  }
-}
-
-/** The settings of HTTPS that are used only when the service starts. */
-function fixedHttps({ cert, key, password, enableCrl, originCa }: HttpsConfig) {
-  return { cert, key, password, enableCrl, originCa }
+  let config = wanted
+  for (const [, of] of fixed) config = { ...config, ...of(started, config) }
+  if (authority) return config
+  return { ...config, https: { ...config.https, intercept: false, interceptDomains: [] } }
 }

@@ -8,10 +8,11 @@ import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/precondition.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
+  classify,
   type Impostor,
   impostor,
   isPage,
@@ -48,6 +49,12 @@ export interface WantedFile {
   readonly onlyNear?: boolean | undefined
   /** Whether the origin itself must answer, not a cache on the way. */
   readonly insist: boolean
+}
+
+/** The file with this key; undefined when the key is no URL. */
+export function fileUnder(key: string): Pick<WantedFile, 'key' | 'uri' | 'archive'> | undefined {
+  const uri = parseUri(key)
+  return 'problem' in uri ? undefined : { key, uri, archive: classify(uri.path) }
 }
 
 /** Content that is arriving, whose head is known. */

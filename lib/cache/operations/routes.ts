@@ -130,63 +130,42 @@ function pageTable(
   const { clock } = sources
   const here = (request: Request) => endpointFor(request, sources)
   const html = (...page: Parameters<Render>) => webResponse('html', render(...page))
-  return new Map<string, Page>([
-    ['/', () => usageInformation(usage)],
-    ['/robots.txt', () => webResponse('text', 'User-agent: *\nDisallow: /\n')],
-    ['/favicon.ico', () => webResponse('icon', icon)],
-    ['/.well-known/security.txt', () => webResponse('text', securityText(clock.now()))],
-    ['/_cachesvc', () => redirect('/_cachesvc/')],
-    [
-      '/_cachesvc/',
-      async request => {
-        const view = { ...(await indexView(sources, here(request))), ...(await stateView(sources)) }
-        return webResponse('html', render('index', 'Overview', view), withFigures)
-      },
-    ],
-    ['/_cachesvc/live', () => liveResponse(live)],
-    [
-      '/_cachesvc/cache',
-      async () => {
-        const view = { ...(await cacheView(sources)), ...(await stateView(sources)) }
-        return html('cache', 'Cache', view)
-      },
-    ],
-    [
-      '/_cachesvc/stats',
-      () => html('stats', 'Statistics', statsView(sources.statistics(), sources.history())),
-    ],
-    [
-      '/_cachesvc/setup',
-      request => {
-        const view = setupView(sources, here(request), request)
-        return webResponse('html', render('setup', 'Setup', view), withCopy)
-      },
-    ],
-    [
-      '/_cachesvc/setup.sh',
-      request => {
-        const setting = { here: here(request), proxies: sources.config.index.proxies }
-        return webResponse('text', setupScript(setting))
-      },
-    ],
-    [
-      '/_cachesvc/explain',
-      async (_request, query) => html('explain', 'Explain', await explainView(sources, query)),
-    ],
-    ['/_cachesvc/style.css', () => webResponse('css', style)],
-    [
-      '/_cachesvc/api/stats',
-      () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
-    ],
-    ['/_cachesvc/cachesvc.crt', async () => file('certificate', await sources.certificate())],
-    [
-      '/_cachesvc/revocation.crl',
-      async () => file('revocationList', await sources.revocationList()),
-    ],
-    ['/_cachesvc/allowed', ({ client }) => allowed(client.address, sources)],
-    ['/_cachesvc/healthz', () => health(sources)],
-    ['/_cachesvc/metrics', async () => webResponse('metrics', await sources.metrics())],
-  ])
+  const pages: Readonly<Record<string, Page>> = {
+    '/': () => usageInformation(usage),
+    '/robots.txt': () => webResponse('text', 'User-agent: *\nDisallow: /\n'),
+    '/favicon.ico': () => webResponse('icon', icon),
+    '/.well-known/security.txt': () => webResponse('text', securityText(clock.now())),
+    '/_cachesvc': () => redirect('/_cachesvc/'),
+    '/_cachesvc/': async request => {
+      const view = { ...(await indexView(sources, here(request))), ...(await stateView(sources)) }
+      return webResponse('html', render('index', 'Overview', view), withFigures)
+    },
+    '/_cachesvc/live': () => liveResponse(live),
+    '/_cachesvc/cache': async () => {
+      const view = { ...(await cacheView(sources)), ...(await stateView(sources)) }
+      return html('cache', 'Cache', view)
+    },
+    '/_cachesvc/stats': () =>
+      html('stats', 'Statistics', statsView(sources.statistics(), sources.history())),
+    '/_cachesvc/setup': request => {
+      const view = setupView(sources, here(request), request)
+      return webResponse('html', render('setup', 'Setup', view), withCopy)
+    },
+    '/_cachesvc/setup.sh': request => {
+      const setting = { here: here(request), proxies: sources.config.index.proxies }
+      return webResponse('text', setupScript(setting))
+    },
+    '/_cachesvc/explain': async (_request, query) =>
+      html('explain', 'Explain', await explainView(sources, query)),
+    '/_cachesvc/style.css': () => webResponse('css', style),
+    '/_cachesvc/api/stats': () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
+    '/_cachesvc/cachesvc.crt': async () => file('certificate', await sources.certificate()),
+    '/_cachesvc/revocation.crl': async () => file('revocationList', await sources.revocationList()),
+    '/_cachesvc/allowed': ({ client }) => allowed(client.address, sources),
+    '/_cachesvc/healthz': () => health(sources),
+    '/_cachesvc/metrics': async () => webResponse('metrics', await sources.metrics()),
+  }
+  return new Map(Object.entries(pages))
 }
 
 interface PageParts {

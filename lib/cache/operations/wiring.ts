@@ -76,7 +76,7 @@ export async function operationsOf(parts: OperationsParts) {
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
     adopted_suites: () => suites.all.length,
-    suites_being_adopted: () => suites.adopting,
+    suites_being_adopted: () => suites.adoptions.count,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
     waiting_generations: () =>

@@ -13,12 +13,10 @@ import { formatUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import { bucketCredentials } from './s3/credentials.ts'
-import type { AwsCredentials } from './s3/sigv4.ts'
 import { SharedBucket, type SharedBucketParts } from './shared-bucket.ts'
 import type { SharedStore } from './shared-store.ts'
 
 type Settings = Config['sharedStore']
-type Url = NonNullable<Settings['url']>
 
 interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
   readonly clock: Clock
@@ -42,23 +40,26 @@ export interface OpenedSharedStore {
 /** The most connections to the store at a time. A slow reader of a content keeps its connection. */
 const mostConnections = 64
 
-/** Opens the store; undefined when the settings have no URL. Throws a Failure with one sentence when the credentials cannot be used. */
+/** Opens the store. Throws a Failure with one sentence when the credentials cannot be used. */
 export async function openSharedStore(
-  settings: Settings,
-  parts: SharedStoreParts,
-): Promise<OpenedSharedStore | undefined> {
-  const { url } = settings
-  return url === undefined ? undefined : open({ ...settings, url }, parts)
-}
-
-async function open(
-  started: Settings & { readonly url: Url },
+  started: Settings & { readonly url: NonNullable<Settings['url']> },
   parts: SharedStoreParts,
 ): Promise<OpenedSharedStore> {
   const { clock, blocks, authorities, lookup, environment } = parts
   const { url, style, region, peerUrl } = started
-  const credentials = new Credentials(started, environment)
-  const problem = credentials.read()
+  let credentials = { keyId: '', secret: '' }
+  /** Reads the credentials again. Answers in one sentence why they cannot be used; the old ones stay in use then. */
+  const readCredentials = (): string | undefined => {
+    const place = started.credentials
+    const read = bucketCredentials(place, environment)
+    if ('problem' in read) {
+      const of = place === undefined ? '' : `: ${place}`
+      return `shared_store.credentials${of} ${read.problem}`
+    }
+    credentials = read
+    return undefined
+  }
+  const problem = readCredentials()
   if (problem !== undefined) throw new Failure(problem, { code: 'credentials-file' })
   let { expire } = started
   const client = new OriginClient({
@@ -74,8 +75,8 @@ async function open(
     ...parts,
     client,
     place: { uri: url, style, region },
-    credentials: () => credentials.present,
-    credentialsAgain: () => void credentials.read(),
+    credentials: () => credentials,
+    credentialsAgain: readCredentials,
     url: formatUri(url),
     node: peer ?? `${hostname()} ${randomBytes(6).toString('hex')}`,
     peer,
@@ -87,36 +88,11 @@ async function open(
     reload(settings, trusted) {
       expire = settings.expire
       client.dialler.trust(trusted)
-      return credentials.read()
+      return readCredentials()
     },
     async close(signal) {
       await shared.close(signal)
       await client.close()
     },
-  }
-}
-
-/** The credentials as they were when they could last be read. */
-class Credentials {
-  present: AwsCredentials = { keyId: '', secret: '' }
-  readonly #place: string | undefined
-  readonly #environment: SharedStoreParts['environment']
-
-  constructor({ credentials }: Settings, environment: SharedStoreParts['environment']) {
-    this.#place = credentials
-    this.#environment = environment
-  }
-
-  /** Reads the credentials again. Answers in one sentence why they cannot be used; the old ones stay in use then. */
-  read(): string | undefined {
-    const read = bucketCredentials(this.#place, this.#environment)
-    if (!('problem' in read)) {
-      this.present = read
-      return undefined
-    }
-    const name = 'shared_store.credentials'
-    return this.#place === undefined
-      ? `${name} ${read.problem}`
-      : `${name}: ${this.#place} ${read.problem}`
   }
 }

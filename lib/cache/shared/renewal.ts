@@ -14,6 +14,7 @@ import { pause } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
+import type { Store } from '../store/store.ts'
 import { blobName, entryObject, types } from './objects.ts'
 import type { Bucket } from './s3/bucket.ts'
 import type { SharedOutcome } from './shared-store.ts'
@@ -22,7 +23,7 @@ interface RenewalParts {
   readonly clock: Clock
   readonly log: Logger
   readonly bucket: Bucket
-  readonly list: () => AsyncIterable<readonly ListedEntry[]>
+  readonly store: Pick<Store, 'list'>
   /** The age at which the lifecycle rule of the bucket removes objects; 0 when there is no rule. */
   readonly expire: () => Milliseconds
   /** Whether the store can be used now. */
@@ -99,12 +100,12 @@ export class Renewal {
   }
 
   async #lookAtPart(): Promise<void> {
-    const { clock, list, expire } = this.#parts
+    const { clock, store, expire } = this.#parts
     const slot = this.#slot()
     const part = (Math.floor(clock.now() / slot) % parts).toString(16)
     const since = clock.now() - expire() / 2
     const found: Array<Pick<ListedEntry, 'key' | 'digest' | 'size'>> = []
-    for await (const some of list()) {
+    for await (const some of store.list()) {
       for (const { key, digest, size, lastUsed } of some) {
         if (digest.startsWith(part) && lastUsed >= since) found.push({ key, digest, size })
       }

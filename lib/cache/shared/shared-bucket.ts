@@ -5,9 +5,9 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
-import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
 import { Leases } from './misses/leases.ts'
 import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
@@ -27,7 +27,7 @@ import {
   sharedPatience,
 } from './shared-store.ts'
 import { SuiteObjects } from './suites/suite-objects.ts'
-import { type UploadedStore, Uploads } from './uploads.ts'
+import { Uploads } from './uploads.ts'
 
 export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
   readonly clock: Clock
@@ -39,9 +39,9 @@ export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
   readonly peer: string | undefined
   readonly expire: () => Milliseconds
   /** Reads the credentials again, before a trial of a store that has failed. */
-  readonly credentialsAgain: () => void
+  readonly credentialsAgain: () => unknown
   readonly directory: string
-  readonly store: UploadedStore & { list(): AsyncIterable<readonly ListedEntry[]> }
+  readonly store: Pick<Store, 'read' | 'content' | 'list'>
   readonly shares: (key: string) => boolean
 }
 
@@ -66,7 +66,7 @@ export class SharedBucket implements SharedStore {
   #wrong = 0
 
   constructor(parts: SharedBucketParts) {
-    const { clock, log } = parts
+    const { clock } = parts
     this.#parts = parts
     const bucket = new Bucket({
       ...parts,
@@ -84,19 +84,14 @@ export class SharedBucket implements SharedStore {
       onChange: because => this.#changed('writing to the shared store', because),
     })
     const conditional = () => this.#conditional === 'on'
-    const usable = () => this.#reads.resting === undefined && this.#writes.resting === undefined
+    const usable = () => this.#usable
     this.#leases = new Leases({ ...parts, bucket })
     this.#suites = new SuiteObjects({ clock, bucket, conditional })
     this.#uploads = new Uploads({ ...parts, bucket, writable: usable, conditional })
-    const { store, shares, expire } = parts
     this.#renewal = new Renewal({
-      clock,
-      log,
+      ...parts,
       bucket,
-      expire,
-      shares,
       usable,
-      list: () => store.list(),
       offer: (key, size) => void this.#uploads.add(key, { size }),
     })
   }
@@ -116,7 +111,7 @@ export class SharedBucket implements SharedStore {
   ): Promise<SharedContent | undefined> {
     if (this.#reads.resting !== undefined || !isDigest(digest)) return undefined
     const name = blobName(digest)
-    const found = await this.#bucket.get(name, { lifetime, ...(first !== undefined && { first }) })
+    const found = await this.#bucket.get(name, { first, lifetime })
     if (found.outcome !== 'done') return undefined
     if (size !== undefined && found.size !== size) {
       found.source.close()
@@ -124,14 +119,14 @@ export class SharedBucket implements SharedStore {
       return undefined
     }
     this.#renewal.seen(name, found.modified)
-    return { size: found.size, first: found.first, source: found.source }
+    return { size: found.size, source: found.source }
   }
 
   async entry(key: string): Promise<Entry | undefined> {
     if (this.#reads.resting !== undefined) return undefined
     const name = entryObject(key)
     const there = await this.#bucket.read(name, { most: mostBytes.entry })
-    if (there === 'unchanged' || there.outcome !== 'done') return undefined
+    if (there.outcome !== 'done') return undefined
     this.#renewal.seen(name, there.modified)
     return readEntry(there.bytes, key)
   }
@@ -217,7 +212,7 @@ export class SharedBucket implements SharedStore {
   async #askToRead(): Promise<string | undefined> {
     this.#parts.credentialsAgain()
     const there = await this.#bucket.read(probeName(this.#parts.node), { most: mostBytes.lease })
-    if (there === 'unchanged' || there.outcome === 'done') return undefined
+    if (!('because' in there)) return undefined
     const answers = there.outcome === 'absent' || there.because.endsWith(' AccessDenied')
     return answers ? undefined : there.because
   }

@@ -39,10 +39,10 @@ export interface SharedStore {
 }
 
 export interface BlobOptions {
-  /** The position of the first byte to read; by default 0. */
-  readonly first?: number
+  /** The position of the first byte to read. */
+  readonly first: number
   /** Bytes of the whole content, if they are known. */
-  readonly size?: number
+  readonly size?: number | undefined
   /** The end of the lifetime closes the content. */
   readonly lifetime: Lifetime
 }
@@ -50,9 +50,7 @@ export interface BlobOptions {
 export interface SharedContent {
   /** Bytes of the whole content. */
   readonly size: number
-  /** The position of the first byte that `source` gives. */
-  readonly first: number
-  /** The bytes. The caller must read it to its end or close it. It fails with an OriginFailure. */
+  /** The bytes from `first` on. The caller must read it to its end or close it. It fails with an OriginFailure. */
   readonly source: Source
 }
 

@@ -10,17 +10,16 @@
  * - Whether a file is shared is decided when its turn comes, because its archive may have got `clients` or `credentials` since it was offered.
  */
 
-import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { systemCode } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
-import type { Content } from '../../http/message/message.ts'
 import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Entry, Reading } from '../store/entry.ts'
+import type { Entry } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
 import {
   blobName,
   entryBytes,
@@ -31,18 +30,13 @@ import {
   types,
 } from './objects.ts'
 import type { Bucket, BucketRefusal, ObjectWrite } from './s3/bucket.ts'
-
-/** The methods of the local store that uploads call. */
-export interface UploadedStore {
-  read(key: string): Reading | Promise<Reading>
-  content(entry: Entry): Content | Promise<Content | undefined>
-}
+import type { SharedState } from './shared-store.ts'
 
 interface UploadParts {
   readonly clock: Clock
   readonly log: Logger
   readonly bucket: Bucket
-  readonly store: UploadedStore
+  readonly store: Pick<Store, 'read' | 'content'>
   /** The cache directory. */
   readonly directory: string
   /** Whether the shared store takes writes now. */
@@ -67,12 +61,6 @@ const mostTries = 3
 /** The clock of the node that has stored an entry may be this far ahead. */
 const slack: Milliseconds = 60_000
 
-/** A promise for the end of an upload. */
-interface Settling {
-  readonly promise: Promise<boolean>
-  readonly settle: (uploaded: boolean) => void
-}
-
 export class Uploads {
   readonly #parts: UploadParts
   readonly #path: string
@@ -81,7 +69,8 @@ export class Uploads {
   /** The waiting keys that come first and have lanes of their own, with the entry to upload, which the store may not have under the key yet. */
   readonly #urgent = new Map<string, Entry>()
   readonly #running = new Map<string, Promise<void>>()
-  readonly #settling = new Map<string, Settling>()
+  /** The callers that wait for the end of an upload. */
+  readonly #settling = new Map<string, ReadonlyArray<(uploaded: boolean) => void>>()
   #done = 0
   #dropped = 0
   #cancelSave: (() => void) | undefined
@@ -94,7 +83,7 @@ export class Uploads {
     this.#path = join(parts.directory, uploadsFile)
   }
 
-  get counts(): { readonly waiting: number; readonly done: number; readonly dropped: number } {
+  get counts(): SharedState['uploads'] {
     const waiting = this.#waiting.size + this.#running.size
     return { waiting, done: this.#done, dropped: this.#dropped }
   }
@@ -136,14 +125,9 @@ export class Uploads {
   /** Settles with true when the key is uploaded or does not wait, and with false when it was given up. */
   settled(key: string): Promise<boolean> {
     if (!this.#waiting.has(key) && !this.#running.has(key)) return Promise.resolve(true)
-    const known = this.#settling.get(key)
-    if (known !== undefined) return known.promise
-    let settle: Settling['settle'] = () => {}
-    const promise = new Promise<boolean>(resolve => {
-      settle = resolve
+    return new Promise(resolve => {
+      this.#settling.set(key, [...(this.#settling.get(key) ?? []), resolve])
     })
-    this.#settling.set(key, { promise, settle })
-    return promise
   }
 
   /** Begins uploads of waiting keys while the shared store takes writes. */
@@ -224,7 +208,7 @@ export class Uploads {
   }
 
   #tell(key: string, uploaded: boolean): void {
-    this.#settling.get(key)?.settle(uploaded)
+    for (const settle of this.#settling.get(key) ?? []) settle(uploaded)
     this.#settling.delete(key)
   }
 
@@ -240,7 +224,6 @@ export class Uploads {
     if (entry === undefined || entry === 'unreadable' || !shares(key)) return 'gone'
     if (this.#isTooLarge(key, entry.size)) return 'gone'
     const there = await bucket.read(entryObject(key), { most: mostBytes.entry })
-    if (there === 'unchanged') return 'gone'
     const known = there.outcome === 'done' ? readEntry(there.bytes, key) : undefined
     const stays = known !== undefined && this.#stays(known, entry)
     // An urgent content is uploaded in any case, because a pointer will name it.
@@ -248,9 +231,8 @@ export class Uploads {
     const blob = await this.#uploadContent(entry)
     if (blob !== undefined) return blob
     if (stays) return 'there'
-    return (
-      (await this.#putEntry(entry, there.outcome === 'done' ? there.etag : undefined)) ?? 'there'
-    )
+    const etag = there.outcome === 'done' ? there.etag : undefined
+    return (await this.#putEntry(entry, etag)) ?? 'there'
   }
 
   /** Whether an entry of the bucket stays, because it has the same content or a newer one. */
@@ -268,27 +250,18 @@ export class Uploads {
     if (there.outcome === 'done' && there.size === size) return undefined
     const content = await store.content(entry)
     if (content === undefined) return 'gone'
-    const only: ObjectWrite['only'] = there.outcome === 'done' ? undefined : 'new'
-    const put = { name, digest, content, type: types.blob }
-    return refusal(await bucket.put({ ...put, ...this.#condition(only) }))
+    const only = this.#condition(there.outcome === 'done' ? undefined : 'new')
+    return refusal(await bucket.put({ name, digest, content, type: types.blob, only }))
   }
 
   async #putEntry(entry: Entry, etag: string | undefined): Promise<BucketRefusal | undefined> {
-    const bytes = entryBytes(entry)
-    const only: ObjectWrite['only'] =
-      etag === undefined ? 'new' : etag === '' ? undefined : { etag }
-    const written = await this.#parts.bucket.put({
-      name: entryObject(entry.key),
-      digest: hash('sha256', bytes),
-      content: { kind: 'bytes', bytes },
-      type: types.json,
-      ...this.#condition(only),
-    })
-    return refusal(written)
+    const only = etag === undefined ? 'new' : etag === '' ? undefined : { etag }
+    const name = entryObject(entry.key)
+    return refusal(await this.#parts.bucket.putJson(name, entryBytes(entry), this.#condition(only)))
   }
 
-  #condition(only: ObjectWrite['only']): Pick<ObjectWrite, 'only'> {
-    return only !== undefined && this.#parts.conditional() ? { only } : {}
+  #condition(only: ObjectWrite['only']): ObjectWrite['only'] {
+    return this.#parts.conditional() ? only : undefined
   }
 
   #saveSoon(): void {

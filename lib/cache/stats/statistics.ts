@@ -59,25 +59,12 @@ export interface History {
 
 export const noHistory: History = { unanswered: new Map(), hours: [] }
 
-export const noHour: HourCounters = {
-  hits: 0,
-  misses: 0,
-  tunnel: 0,
-  refused: 0,
-  failed: 0,
-  traffic_down: 0,
-  traffic_up: 0,
-  problems: 0,
-}
+export const noHour: HourCounters = zeros(hourNames)
 
-export const noCounters: Counters = {
-  requests: 0,
-  hits: 0,
-  misses: 0,
-  tunnel: 0,
-  traffic_down: 0,
-  traffic_up: 0,
-  tunnel_transfer: 0,
+export const noCounters: Counters = zeros(counterNames)
+
+function zeros<Name extends string>(names: readonly Name[]) {
+  return Object.fromEntries(names.map(name => [name, 0])) as Record<Name, number>
 }
 
 export class Statistics {
@@ -102,39 +89,22 @@ export class Statistics {
 
   /** Counts a request that was answered from the store. `up` is the number of bytes of content that its client got. */
   hit(up: number): void {
-    const day = this.#changed()
-    day.requests += 1
-    day.hits += 1
-    day.traffic_up += up
-    const hour = this.#changedHour()
-    hour.hits += 1
-    hour.traffic_up += up
+    this.#count('hits', up)
   }
 
-  /** Counts a request that was answered from the origin. `up` has the bytes that its client got, `down` those that `fetched` does not count. */
-  miss(bytes: { readonly down: number; readonly up: number }): void {
-    const day = this.#changed()
-    day.requests += 1
-    day.misses += 1
-    day.traffic_down += bytes.down
-    day.traffic_up += bytes.up
-    const hour = this.#changedHour()
-    hour.misses += 1
-    hour.traffic_down += bytes.down
-    hour.traffic_up += bytes.up
+  /** Counts a request that was answered from the origin. `fetched` counts the bytes that the origin sent. */
+  miss(up: number): void {
+    this.#count('misses', up)
+  }
+
+  tunnel(): void {
+    this.#count('tunnel', 0)
   }
 
   /** Counts bytes that were fetched from an origin, for any number of clients. */
   fetched(down: number): void {
     this.#changed().traffic_down += down
     this.#changedHour().traffic_down += down
-  }
-
-  tunnel(): void {
-    const day = this.#changed()
-    day.requests += 1
-    day.tunnel += 1
-    this.#changedHour().tunnel += 1
   }
 
   /** Counts the bytes that a tunnel carried since the last call, in both directions together. */
@@ -168,6 +138,16 @@ export class Statistics {
 
   get today(): string {
     return this.#current().date
+  }
+
+  #count(outcome: 'hits' | 'misses' | 'tunnel', up: number): void {
+    const day = this.#changed()
+    const hour = this.#changedHour()
+    day.requests += 1
+    day[outcome] += 1
+    day.traffic_up += up
+    hour[outcome] += 1
+    hour.traffic_up += up
   }
 
   #current() {

@@ -5,7 +5,7 @@
  * # The update of an adopted suite, step by step
  * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. A new Release file is stored under a
  *    key of its own, and so is the Release.gpg of a Release: clients still get the old ones.
- * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
+ * 2. `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
  *    clients use (`InUse.since`) it names and the store lacks. If it may not be adopted, clients keep the old one.
  * 3. `Updates.#fetchAll` fetches these files. While one that is not `optional` is missing, the new Release file is held back for a time,
  *    unless the old one has expired.
@@ -166,11 +166,12 @@ export class Adoptions {
     return this.#underWay.keys()
   }
 
+  /** The number of suites that are being adopted. */
   get count(): number {
     return this.#underWay.size
   }
 
-  /** The number of jobs that the thread has not finished, those for Release files that are not adopted yet included. */
+  /** The number of jobs that the thread which reads indexes has not finished, those for Release files that are not adopted yet included. */
   get jobs(): number {
     return this.#thread.jobs
   }
@@ -478,15 +479,11 @@ class InUse {
       const digest = known.get(sha512)
       if (digest !== undefined) sha256s.set(sha512, digest)
       else {
-        for (const entry of entries) {
-          if (entry !== undefined && entry !== 'unreadable' && entry.size === size) {
-            unknown.push(entry)
-          }
-        }
+        const contents = entries.flatMap(entry => (entry === 'unreadable' ? [] : (entry ?? [])))
+        unknown.push(...contents.filter(one => one.size === size).map(named))
       }
     }
-    const contents = unknown.map(({ digest, size }) => ({ digest, size }))
-    for (const [sha256, sha512] of await this.#hashed(at, contents)) sha256s.set(sha512, sha256)
+    for (const [sha256, sha512] of await this.#hashed(at, unknown)) sha256s.set(sha512, sha256)
     return sha256s
   }
 

@@ -3,7 +3,6 @@
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
-import type { Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
@@ -44,7 +43,7 @@ export class KnownSuites {
   readonly #unread = new Set<string>()
   /** Whether the names of the files have been read. */
   #listed = false
-  #writing: Promise<void> = Promise.resolve()
+  #writing: Promise<unknown> = Promise.resolve()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -117,8 +116,14 @@ export class KnownSuites {
   }
 
   /** The adopted indexes whose paths begin at a decoded URL, the indexes of the newest Release file first. */
-  rootedAt(root: string): readonly Source[] {
-    return this.#sources.get(root) ?? none
+  rootedAt(root: string | undefined): readonly Source[] {
+    return this.#sources.get(root ?? '') ?? []
+  }
+
+  /** The nearest directory above a decoded URL at which the paths of adopted indexes begin. */
+  rootAbove(name: string): string | undefined {
+    for (const root of directoriesOf(name)) if (this.#sources.has(root)) return root
+    return undefined
   }
 
   /** Whether a kept generation has this content. */
@@ -149,18 +154,8 @@ export class KnownSuites {
     if (oldest !== undefined) await this.forget(oldest.at)
   }
 
-  /** Notes the moment since which a newer Release file of a suite is held back; undefined when none is. */
-  async noteHeld(at: string, heldSince: Milliseconds | undefined): Promise<void> {
-    const suite = this.#suites.get(at)
-    if (suite !== undefined && suite.heldSince !== heldSince)
-      await this.#write({ ...suite, heldSince })
-  }
-
-  /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
-  async noteDelay(
-    at: string,
-    state: Partial<Pick<Suite, 'waiting' | 'given' | 'open'>>,
-  ): Promise<void> {
+  /** Notes why clients do not get the newest generation of a suite. */
+  async note(at: string, state: Partial<Omit<Suite, 'at' | 'generations'>>): Promise<void> {
     const suite = this.#suites.get(at)
     if (suite !== undefined) await this.#write({ ...suite, ...state })
   }
@@ -171,20 +166,16 @@ export class KnownSuites {
     this.#index()
     const name = fileName(at)
     const path = join(this.#parts.layout.suites, name)
-    // Writes run one after the other, so that the file has the latest state in the end.
-    this.#writing = this.#writing.then(() =>
-      this.#try(async () => {
-        const latest = this.#suites.get(at)
-        if (latest === undefined || !this.#listed || this.#unread.has(name)) return
-        await writeFileAtomically(path, encodeSuite(latest), { durable: false })
-      }),
-    )
-    await this.#writing
+    await this.#inTurn(async () => {
+      const latest = this.#suites.get(at)
+      if (latest === undefined || !this.#listed || this.#unread.has(name)) return
+      await writeFileAtomically(path, encodeSuite(latest), { durable: false })
+    })
   }
 
   /** Settles when all writes have ended. */
-  close(): Promise<void> {
-    return this.#writing
+  async close(): Promise<void> {
+    await this.#writing
   }
 
   async forget(at: string): Promise<void> {
@@ -193,16 +184,15 @@ export class KnownSuites {
     if (!this.#unread.delete(name) && !known) return
     this.#index()
     const path = join(this.#parts.layout.suites, name)
-    this.#writing = this.#writing.then(() => this.#try(() => this.#parts.disk.remove(path)))
-    await this.#writing
+    await this.#inTurn(() => this.#parts.disk.remove(path))
   }
 
-  async #try(act: () => Promise<unknown>): Promise<void> {
-    try {
-      await act()
-    } catch (error) {
+  /** Changes files one after the other, so that each file has the latest state in the end. Never rejects. */
+  #inTurn(act: () => Promise<unknown>): Promise<unknown> {
+    this.#writing = this.#writing.then(act).catch((error: unknown) => {
       this.#parts.log.warn('cannot note what is known of a suite', { because: explainError(error) })
-    }
+    })
+    return this.#writing
   }
 
   #index(): void {
@@ -228,8 +218,6 @@ export class KnownSuites {
     for (const sources of this.#sources.values()) sources.sort((a, b) => date(b) - date(a))
   }
 }
-
-const none: readonly Source[] = []
 
 const suffix = '.json'
 

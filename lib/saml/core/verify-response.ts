@@ -7,8 +7,7 @@
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
-import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
-import { revealAssertion } from './encrypted-elements.ts'
+import { decrypt, namesOfKeys, readEncrypted, revealAssertion } from './decryption.ts'
 import { type RefusedMessage, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
   type AssertionFacts,

@@ -20,23 +20,20 @@ export interface XmlLimits {
   readonly isHandWritten: boolean
 }
 
-interface XmlAttribute {
+interface XmlName {
   /** Local name. */
   readonly name: string
-  /** Namespace URI; empty for an attribute without a prefix. */
+  /** Namespace URI; empty when it is in none, as an attribute without a prefix is. */
   readonly namespace: string
   /** The name as written: prefix and local name. */
   readonly tag: string
+}
+
+interface XmlAttribute extends XmlName {
   readonly value: string
 }
 
-export interface XmlElement {
-  /** Local name. */
-  readonly name: string
-  /** Namespace URI; empty when it is in none. */
-  readonly namespace: string
-  /** The name as written: prefix and local name. */
-  readonly tag: string
+export interface XmlElement extends XmlName {
   /** The offsets in the text of its document: of its `<`, of the end of its start tag, and of its own end. */
   readonly start: number
   readonly inside: number

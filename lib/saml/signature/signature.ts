@@ -21,7 +21,7 @@ import {
   type XmlDocument,
   type XmlElement,
 } from '../core/xml.ts'
-import { canonicalBytes, canonicalText } from './canonical.ts'
+import { canonicalBytes } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 import { signedText } from './signed-text.ts'
 
@@ -145,7 +145,7 @@ function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const { size } = infoLimits
   if (info.end - info.start > size)
     refuse('xml_too-large', `SignedInfo is larger than ${size} characters`)
-  return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
+  return readMessage(canonicalBytes(root, info, { inclusive }).toString(), infoLimits)
 }
 
 /** The most characters of the PrefixList of an InclusiveNamespaces. IdPs name one or two prefixes. */

@@ -235,10 +235,10 @@ t.test(
     const one = id()
     await a.revocations.add({ sessionId: one })
     await until(() => a.log.lines.some(({ level }) => level === 'warn'))
-    t.equal(a.shared.waiting, 1)
+    t.equal(a.shared.revocations?.waitingCount, 1)
     store.answers.set('EVAL', () => ':1\r\n')
     for (const answer of readers.splice(0)) answer('*-1\r\n')
-    await until(() => a.shared.waiting === 0)
+    await until(() => a.shared.revocations?.waitingCount === 0)
     t.equal(connects(store), 1)
   },
 )

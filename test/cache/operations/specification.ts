@@ -36,7 +36,8 @@ function withConfig(index: Partial<typeof plainConfig.index>): OperationsSources
 t.test('1. hits, misses and tunnelled connections are counted', async t => {
   const counted = new Statistics(new ManualClock(noon))
   counted.hit(1)
-  counted.miss({ down: 1, up: 1 })
+  counted.miss(1)
+  counted.fetched(1)
   counted.tunnel()
   t.match(report(counted.days, counted.today).totals, { hits: 1, misses: 1, tunnel: 1 })
 })

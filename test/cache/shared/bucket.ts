@@ -30,8 +30,12 @@ t.test(
     t.equal(await b.blob(digest, content.length), undefined, 'from its end on')
     t.strictSame(await b.shared.entry(key), entry)
     const lifetime = new Lifetime()
-    t.equal(await b.shared.blob(digest, { lifetime, size: 3 }), undefined, 'of another size')
-    t.equal(await b.shared.blob('../../etc/passwd', { lifetime }), undefined, 'no digest')
+    t.equal(
+      await b.shared.blob(digest, { first: 0, lifetime, size: 3 }),
+      undefined,
+      'of another size',
+    )
+    t.equal(await b.shared.blob('../../etc/passwd', { first: 0, lifetime }), undefined, 'no digest')
     t.match(a.shared.state, { uploads: { waiting: 0, done: 1, dropped: 0 }, leases: 'on' })
     t.strictSame([...store.objects.keys()].map(name => name.replace(/\/.*/, '')).sort(), [
       'blobs',
@@ -184,7 +188,7 @@ t.test('content that stops or ends early breaks off, and the store rests', async
     store.set(blob, content)
     store.fault = fault
     const lifetime = new Lifetime()
-    const got = await a.shared.blob(digest, { lifetime })
+    const got = await a.shared.blob(digest, { first: 0, lifetime })
     t.equal(got?.size, content.length)
     const read = new Promise<Error | undefined>(resolve => {
       const next = (): void =>
@@ -206,7 +210,7 @@ t.test('a reader who leaves says nothing of the store', async t => {
   const a = await openNode(t, store)
   store.set(blob, Buffer.alloc(4 * 1024 * 1024))
   const lifetime = new Lifetime()
-  const got = await a.shared.blob(digest, { lifetime })
+  const got = await a.shared.blob(digest, { first: 0, lifetime })
   const broken = new Promise(resolve => got?.source.next((_, piece) => resolve(piece?.release())))
   await broken
   lifetime.end(new Error('the client has gone'))

@@ -201,7 +201,8 @@ t.test('a name of an object’s own machinery is only an unreadable day', async 
 
 t.test('what is written can be read, whatever the days', async t => {
   const statistics = new Statistics(new ManualClock(noon))
-  statistics.miss({ down: Number.MAX_SAFE_INTEGER, up: 0 })
+  statistics.miss(0)
+  statistics.fetched(Number.MAX_SAFE_INTEGER)
   t.match(decodeDays(encodeDays(statistics.days)), { days: statistics.days, unreadable: [] })
 })
 

@@ -24,7 +24,8 @@ t.test('each kind of request moves its own counters', async t => {
   const { statistics } = start()
   statistics.hit(1000)
   statistics.hit(0)
-  statistics.miss({ down: 500, up: 300 })
+  statistics.miss(300)
+  statistics.fetched(500)
   statistics.tunnel()
   statistics.tunnelBytes(70)
   statistics.tunnelBytes(7)
@@ -59,7 +60,7 @@ t.test('requests are hits, misses and tunnels, whatever happens in whatever orde
   const { clock, statistics } = start()
   for (let i = 0; i < 500; i += 1) {
     if (i % 3 === 0) statistics.hit(i)
-    if (i % 4 === 0) statistics.miss({ down: i, up: i })
+    if (i % 4 === 0) statistics.miss(i)
     if (i % 5 === 0) statistics.tunnel()
     if (i % 6 === 0) statistics.tunnelBytes(i)
     if (i % 7 === 0) statistics.fetched(i)
@@ -136,7 +137,7 @@ t.test('every change can be noticed', async t => {
   const seen = new Set([statistics.changes])
   for (const act of [
     () => statistics.hit(0),
-    () => statistics.miss({ down: 0, up: 0 }),
+    () => statistics.miss(0),
     () => statistics.tunnel(),
     () => statistics.tunnelBytes(1),
     () => statistics.fetched(1),
@@ -177,7 +178,8 @@ t.test('the hours go on over midnight and a restart, and end after 25', async t 
   const { clock, statistics } = start(Date.UTC(2025, 2, 14, 23, 10))
   t.strictSame(statistics.history.hours, [])
   statistics.hit(100)
-  statistics.miss({ down: 20, up: 30 })
+  statistics.miss(30)
+  statistics.fetched(20)
   statistics.fetched(7)
   clock.advance(hour)
   statistics.tunnel()

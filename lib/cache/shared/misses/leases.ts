@@ -3,7 +3,7 @@
  * seconds and is renewed while the fetch runs, so that the other nodes go on ten seconds after a node has died. A node takes over a lapsed lease
  * by its version (`If-Match`), so that only one of several nodes gets it.
  */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { repeat } from '../../../async/repeat.ts'
@@ -15,7 +15,6 @@ import {
   mostBytes,
   peerOf,
   readLease,
-  types,
 } from '../objects.ts'
 import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
 import { type Lease, sharedPatience } from '../shared-store.ts'
@@ -75,15 +74,7 @@ export class Leases {
       return found
     }
     this.#hold(found)
-    let released = false
-    return {
-      kind: 'held',
-      release: () => {
-        if (released) return
-        released = true
-        void whenReleased().then(() => this.#letGo(found))
-      },
-    }
+    return { kind: 'held', release: () => void whenReleased().then(() => this.#letGo(found)) }
   }
 
   /** Releases all leases of this node. */
@@ -99,7 +90,7 @@ export class Leases {
     if (ours.etag === 'refused') return none
     const there = await bucket.read(name, { most: mostBytes.lease })
     // The holder has just released the lease, so the file is in the bucket or this node may fetch it.
-    if (there === 'unchanged' || there.outcome !== 'done') return none
+    if (there.outcome !== 'done') return none
     const record = readLease(there.bytes)
     if (record?.id === ours.id) return { ...ours, etag: there.etag }
     const left = record === undefined ? 0 : this.#left(record)
@@ -124,13 +115,7 @@ export class Leases {
   async #put(lease: Held, only: NonNullable<ObjectWrite['only']>): Promise<boolean> {
     const { bucket, node, peer } = this.#parts
     const bytes = leaseBytes({ node, peer, id: lease.id, until: bucket.now() + term })
-    const written = await bucket.put({
-      name: lease.name,
-      digest: hash('sha256', bytes),
-      content: { kind: 'bytes', bytes },
-      type: types.json,
-      only,
-    })
+    const written = await bucket.putJson(lease.name, bytes, only)
     if (written.outcome === 'done') lease.etag = written.etag
     else lease.etag = written.outcome === 'precondition' ? '' : 'refused'
     return written.outcome === 'done'
@@ -159,7 +144,7 @@ export class Leases {
     const { bucket, node, log } = this.#parts
     if (this.#hasTwin) return
     const there = await bucket.read(name, { most: mostBytes.lease })
-    if (there === 'unchanged' || there.outcome !== 'done') return
+    if (there.outcome !== 'done') return
     const record = readLease(there.bytes)
     if (record?.node !== node || record.id === id || this.#hasTwin) return
     this.#hasTwin = true
@@ -168,9 +153,12 @@ export class Leases {
 
   /** Releases a lease whose answer came after the client had stopped waiting. */
   async #forget(name: string, late: Held | Lease): Promise<void> {
-    if ('etag' in late) this.#held.set(name, late)
-    if ('etag' in late) return this.#letGo(late)
-    this.#held.delete(name)
+    if (!('etag' in late)) {
+      this.#held.delete(name)
+      return
+    }
+    this.#held.set(name, late)
+    await this.#letGo(late)
   }
 
   async #letGo(lease: Held): Promise<void> {
@@ -179,8 +167,8 @@ export class Leases {
     this.#held.delete(lease.name)
     if (lease.lost === true) return
     const { bucket } = this.#parts
-    const etag = lease.etag === '' ? undefined : lease.etag
-    const removed = await bucket.remove(lease.name, { etag })
-    if (removed.outcome === 'unsupported') await bucket.remove(lease.name)
+    const { name, etag } = lease
+    const removed = await bucket.remove(name, etag === '' ? undefined : { etag })
+    if (removed.outcome === 'unsupported') await bucket.remove(name)
   }
 }

@@ -109,14 +109,14 @@ export class SharedNearer implements NearSources {
 
   /** The content in the bucket, or `late` when the bucket does not answer in time. */
   async #inBucket(sought: Sought): Promise<NearContent | StaleContent | 'late' | undefined> {
-    let late = false
-    const asked = this.#askBucket(sought).then(found => {
-      if (late && found?.kind === 'content') found.answer.response.content.close()
-      return found ?? 'nothing'
+    const asked = this.#askBucket(sought)
+    const found = asked.then(content => ({ content }))
+    const inTime = await resultInTime(found, this.#parts.clock, sharedPatience)
+    if (inTime !== undefined) return inTime.content
+    void asked.then(late => {
+      if (late?.kind === 'content') late.answer.response.content.close()
     })
-    const found = await resultInTime(asked, this.#parts.clock, sharedPatience)
-    late = found === undefined
-    return found === 'nothing' ? undefined : (found ?? 'late')
+    return 'late'
   }
 
   async #askBucket(sought: Sought): Promise<NearContent | StaleContent | undefined> {
@@ -170,20 +170,20 @@ export class SharedNearer implements NearSources {
     return content && this.#content(sought, content, { digest, draft })
   }
 
-  #blob({ question }: Sought, digest: string, size?: number): Promise<SharedContent | undefined> {
-    const { first, lifetime } = question
-    return this.#parts.shared.blob(digest, {
-      first,
-      lifetime,
-      ...(size !== undefined && { size }),
-    })
+  #blob(
+    { question: { first, lifetime } }: Sought,
+    digest: string,
+    size: number | undefined,
+  ): Promise<SharedContent | undefined> {
+    return this.#parts.shared.blob(digest, { first, size, lifetime })
   }
 
   #content(
     { wanted, question }: Sought,
-    { size, first, source }: SharedContent,
+    { size, source }: SharedContent,
     { digest, draft }: { readonly digest: string; readonly draft: EntryDraft | undefined },
   ): NearContent {
+    const { first } = question
     const now = this.#parts.clock.now()
     const times = { requested: now, received: now }
     const expected = expectedContent(wanted) ?? {
@@ -252,14 +252,13 @@ export class SharedNearer implements NearSources {
   }
 
   async #lease(key: string): Promise<Lease> {
-    let late = false
-    const asked = this.#parts.shared.lease(key).then(lease => {
-      if (late && lease.kind === 'held') lease.release()
-      return lease
-    })
+    const asked = this.#parts.shared.lease(key)
     const lease = await resultInTime(asked, this.#parts.clock, sharedPatience)
-    late = lease === undefined
-    return lease ?? { kind: 'none' }
+    if (lease !== undefined) return lease
+    void asked.then(late => {
+      if (late.kind === 'held') late.release()
+    })
+    return { kind: 'none' }
   }
 
   /** Called when no lease is given. While leases work, the holder has probably just stored the file and released the lease, so the bucket is asked. */

@@ -14,10 +14,11 @@
  *   so that field is not signed.
  * - Engines close unused connections. A request with content over such a connection fails and is sent once more.
  */
+import { hash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { Lifetime } from '../../../async/lifetime.ts'
 import { iterate, type Source } from '../../../bytes/source.ts'
-import { explainError } from '../../../errors.ts'
+import { attempt, explainError } from '../../../errors.ts'
 import type {
   OriginClient,
   OriginDeadlines,
@@ -29,6 +30,7 @@ import { parseDate } from '../../../http/message/date.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { type Content, lengthOf, noContent } from '../../../http/message/message.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
+import { types } from '../objects.ts'
 import { pacedSource } from '../pace.ts'
 import { type SharedOperation, type SharedOutcome, sharedPatience } from '../shared-store.ts'
 import {
@@ -77,7 +79,6 @@ export interface BucketRefusal {
 /** An object whose content the caller reads from `source`. */
 interface FoundObject extends ObjectFacts {
   readonly outcome: 'done'
-  readonly first: number
   readonly source: Source
 }
 
@@ -109,17 +110,15 @@ export interface ObjectWrite {
   readonly content: Content
   readonly type: string
   /** The condition of the write: the object must not exist (`If-None-Match: *`), or must have this version (`If-Match`). */
-  readonly only?: 'new' | { readonly etag: string }
+  readonly only: 'new' | { readonly etag: string } | undefined
 }
 
 interface Asked {
   readonly operation: SharedOperation
-  readonly method: string
   readonly name: string
   readonly fields?: ReadonlyArray<readonly [name: string, value: string]>
   readonly put?: Pick<ObjectWrite, 'digest' | 'content'>
-  /** Whether the request has a condition about the present object. */
-  readonly conditional?: boolean
+  readonly only?: ObjectWrite['only']
   /** The longest time from the beginning to the head of the response, or to its end when it is read whole. */
   readonly patience?: Milliseconds
   /** The most bytes of a response that is read whole; undefined when the caller reads the content. */
@@ -147,6 +146,14 @@ const slowestUpload = 50
 /** The longest entity tag. A longer one is dropped, because tags are kept in memory. */
 const longestTag = 256
 
+const methods: Readonly<Record<SharedOperation, string>> = {
+  get: 'GET',
+  head: 'HEAD',
+  put: 'PUT',
+  delete: 'DELETE',
+  copy: 'PUT',
+}
+
 const deadlines: Partial<OriginDeadlines> = {
   queue: sharedPatience,
   lookup: sharedPatience,
@@ -166,7 +173,9 @@ export class Bucket {
 
   constructor(parts: BucketParts) {
     this.#parts = parts
-    this.#base = escapedPath(decoded(parts.place.uri.path)).replace(/\/+$/, '')
+    const { path } = parts.place.uri
+    // A path that is not UTF-8 stays as it is.
+    this.#base = escapedPath(attempt(() => decodeURIComponent(path)) ?? path).replace(/\/+$/, '')
   }
 
   /** The store's clock minus the clock of this node. */
@@ -187,10 +196,10 @@ export class Bucket {
   /** Reads an object from byte `first` on. */
   async get(
     name: string,
-    { first = 0, lifetime }: { readonly first?: number; readonly lifetime: Lifetime },
+    { first, lifetime }: { readonly first: number; readonly lifetime: Lifetime },
   ): Promise<FoundObject | BucketRefusal> {
     const fields = first > 0 ? [['Range', `bytes=${first}-`] as const] : []
-    const answer = await this.#ask({ operation: 'get', method: 'GET', name, fields, lifetime })
+    const answer = await this.#ask({ operation: 'get', name, fields, lifetime })
     if (answer.outcome !== 'done') return answer
     const { response } = answer
     const facts = factsOf(response)
@@ -200,26 +209,25 @@ export class Bucket {
       return this.#unusable('get', 'an object without its length, or another part of it')
     }
     const content = pacedSource(response.content, this.#parts.clock, this.#parts.place.uri.host)
-    return { outcome: 'done', ...facts, size, first, source: this.#watched(content) }
+    return { outcome: 'done', ...facts, size, source: this.#watched(content) }
   }
 
-  /** Reads a whole small object; `unchanged` when it still has the version `etag`. */
+  /** Reads a whole small object. The outcome is `unchanged` when it still has the version `etag`. */
   async read(
     name: string,
     { most, etag = '' }: { readonly most: number; readonly etag?: string },
-  ): Promise<SmallObject | 'unchanged' | BucketRefusal> {
+  ): Promise<SmallObject | { readonly outcome: 'unchanged' } | BucketRefusal> {
     const fields = etag === '' ? [] : [['If-None-Match', etag] as const]
-    const asked: Asked = { operation: 'get', method: 'GET', name, fields, whole: most }
-    const answer = await this.#ask(asked)
+    const answer = await this.#ask({ operation: 'get', name, fields, whole: most })
     if (answer.outcome !== 'done') return answer
     const { response, bytes } = answer
-    if (response.status === 304) return 'unchanged'
+    if (response.status === 304) return { outcome: 'unchanged' }
     this.#received += bytes.length
     return { outcome: 'done', ...factsOf(response), size: bytes.length, bytes }
   }
 
   async head(name: string): Promise<({ outcome: 'done' } & ObjectFacts) | BucketRefusal> {
-    const answer = await this.#ask({ operation: 'head', method: 'HEAD', name })
+    const answer = await this.#ask({ operation: 'head', name })
     if (answer.outcome !== 'done') return answer
     const { response } = answer
     response.content.close()
@@ -228,42 +236,37 @@ export class Bucket {
     return { outcome: 'done', ...factsOf(response), size }
   }
 
-  async put({ name, digest, content, type, only }: ObjectWrite): Promise<Done | BucketRefusal> {
+  async put(write: ObjectWrite): Promise<Done | BucketRefusal> {
+    const { name, content, type, only } = write
     const answer = await this.#ask({
       operation: 'put',
-      method: 'PUT',
       name,
-      put: { digest, content },
-      fields: [['Content-Type', type], ...conditionOf(only)],
-      conditional: only !== undefined,
+      put: write,
+      fields: [['Content-Type', type]],
+      only,
       whole: errorBytes,
       patience: content.kind === 'stream' ? timeToSend(content) : sharedPatience,
     })
-    return this.#etagOf(answer)
+    return writtenBy(answer)
+  }
+
+  /** Writes a small object that is JSON. */
+  putJson(name: string, bytes: Buffer, only: ObjectWrite['only']): Promise<Done | BucketRefusal> {
+    const content = { kind: 'bytes', bytes } as const
+    return this.put({ name, digest: hash('sha256', bytes), content, type: types.json, only })
   }
 
   async remove(
     name: string,
-    { etag }: { readonly etag?: string | undefined } = {},
+    only?: { readonly etag: string } | undefined,
   ): Promise<Done | BucketRefusal> {
-    const fields = etag === undefined ? [] : [['If-Match', etag] as const]
-    const conditional = etag !== undefined
-    const asked: Asked = {
-      operation: 'delete',
-      method: 'DELETE',
-      name,
-      fields,
-      conditional,
-      whole: errorBytes,
-    }
-    return this.#etagOf(await this.#ask(asked))
+    return writtenBy(await this.#ask({ operation: 'delete', name, only, whole: errorBytes }))
   }
 
   /** Makes the store copy an object onto itself, so that its age begins anew. */
   async renew(name: string, type: string): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'copy',
-      method: 'PUT',
       name,
       fields: [
         ['x-amz-copy-source', this.#copySource(name)],
@@ -323,14 +326,14 @@ export class Bucket {
     attempt: 'first' | 'second',
   ): Promise<Answer | 'again'> {
     const { operation, whole, put } = asked
+    // A stream can be read only once.
+    const readOnce = put?.content.kind === 'stream'
     let response: OriginResponse
     try {
       response = await this.#parts.client.request(this.#signed(asked, within, attempt))
     } catch (error) {
       const died = error instanceof OriginFailure && brokenOff.includes(error.code)
-      // A stream can be read only once.
-      if (died && attempt === 'first' && put !== undefined && put.content.kind !== 'stream')
-        return 'again'
+      if (died && attempt === 'first' && put !== undefined && !readOnce) return 'again'
       throw error
     }
     this.#learn(response.fields.get('Date'))
@@ -342,22 +345,22 @@ export class Bucket {
     if (isSuccess(status)) {
       const bytes = whole === undefined ? nothing : await atMost(content, whole)
       if (bytes === undefined) return this.#unusable(operation, `more than ${whole} bytes`)
-      this.#tell(operation, 'done', { because: '', telling: true })
-      this.#sent += lengthSent(put)
+      this.#parts.onOutcome(operation, 'done', { because: '', telling: true })
+      this.#sent += (put && lengthOf(put.content)) ?? 0
       return { outcome: 'done', response, bytes }
     }
     const code = codeIn(await beginning(content))
-    const readOnce = put?.content.kind === 'stream'
     const skewed = status === 403 && code === 'RequestTimeTooSkewed'
     if (skewed && attempt === 'first' && !readOnce) return 'again'
-    const outcome = outcomeOf(status, code, asked.conditional === true)
+    const outcome = outcomeOf(status, code, asked.only !== undefined)
     const telling = tellsOfStore(operation, status, code)
     return this.#refused(operation, outcome, { because: reasonOf(response, code), telling })
   }
 
   #signed(asked: Asked, within: Lifetime, attempt: 'first' | 'second'): OriginRequest {
     const { place, credentials } = this.#parts
-    const { method, name, put } = asked
+    const { operation, name, put } = asked
+    const method = methods[operation]
     const moment = this.now()
     const given = credentials()
     const { token } = given
@@ -368,7 +371,7 @@ export class Bucket {
       ['x-amz-date', amzDate(moment)],
       ...(token === undefined ? [] : [['x-amz-security-token', token] as const]),
     ]
-    const fields = [...(asked.fields ?? []), ...ours]
+    const fields = [...(asked.fields ?? []), ...conditionOf(asked.only), ...ours]
     const signed = authorization(
       {
         method,
@@ -401,11 +404,6 @@ export class Bucket {
     this.#ahead = Math.abs(ahead) < 2000 ? 0 : ahead
   }
 
-  #etagOf(answer: Answer): Done | BucketRefusal {
-    if (answer.outcome !== 'done') return answer
-    return { outcome: 'done', etag: etagIn(answer.response.fields) }
-  }
-
   /** Counts the bytes of a content, and notes when it breaks off. */
   #watched(source: Source): Source {
     let closed = false
@@ -435,16 +433,17 @@ export class Bucket {
     outcome: BucketRefusal['outcome'],
     { because, telling = true }: Partial<OutcomeReason> & Pick<OutcomeReason, 'because'>,
   ): BucketRefusal {
-    this.#tell(operation, outcome, { because, telling })
+    this.#parts.onOutcome(operation, outcome, { because, telling })
     return { outcome, because }
-  }
-
-  #tell(operation: SharedOperation, outcome: SharedOutcome, reason: OutcomeReason): void {
-    this.#parts.onOutcome(operation, outcome, reason)
   }
 }
 
 const nothing = Buffer.alloc(0)
+
+function writtenBy(answer: Answer): Done | BucketRefusal {
+  if (answer.outcome !== 'done') return answer
+  return { outcome: 'done', etag: etagIn(answer.response.fields) }
+}
 
 function isSuccess(status: number): boolean {
   return (status >= 200 && status < 300) || status === 304
@@ -517,10 +516,6 @@ function etagIn(fields: Fields): string {
   return etag.length > longestTag ? '' : etag
 }
 
-function lengthSent(put: Asked['put']): number {
-  return put === undefined ? 0 : (lengthOf(put.content) ?? 0)
-}
-
 /** The code in an error of the store; "" when there is none. */
 function codeIn(text: string): string {
   return /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(text)?.[1] ?? ''
@@ -567,13 +562,4 @@ async function atMost(source: Source, most: number): Promise<Buffer | undefined>
     blocks.push(Buffer.from(block))
   }
   return Buffer.concat(blocks)
-}
-
-/** Decodes a path of the configuration. A path that is not UTF-8 stays as it is. */
-function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    return path
-  }
 }

@@ -2,8 +2,7 @@
  * Tries the engine of a bucket with an object of this node. The trial finds out whether the engine obeys `If-None-Match: *` and `If-Match` in a
  * write.
  */
-import { hash } from 'node:crypto'
-import { probeName, types } from '../objects.ts'
+import { probeName } from '../objects.ts'
 import type { Bucket, BucketRefusal, ObjectWrite } from './bucket.ts'
 
 /** The result of a trial. `because` says why the engine has no conditional writes. With a refusal this is not known. */
@@ -15,41 +14,25 @@ type EngineTrial =
 /** Writes an object. Then tries to write it again as a new object, and with a wrong version. */
 export async function tryEngine(bucket: Bucket, node: string): Promise<EngineTrial> {
   const name = probeName(node)
-  const bytes = Buffer.from('{}\n')
-  const write = (only: ObjectWrite['only']) =>
-    bucket.put({
-      name,
-      digest: hash('sha256', bytes),
-      type: types.json,
-      content: { kind: 'bytes', bytes },
-      ...(only && { only }),
-    })
+  const write = (only: ObjectWrite['only']) => bucket.putJson(name, Buffer.from('{}\n'), only)
   const removed = await bucket.remove(name)
   if (removed.outcome !== 'done' && removed.outcome !== 'absent') return removed
   const first = await write('new')
   const without = { conditional: false, because: 'it refuses conditional writes' } as const
-  if (first.outcome === 'unsupported') return withPlainWrites(await write(undefined), without)
+  if (first.outcome === 'unsupported') {
+    const plain = await write(undefined)
+    return plain.outcome === 'done' ? without : plain
+  }
   // An object of an earlier run of this node may still exist.
   if (first.outcome !== 'done' && first.outcome !== 'precondition') return first
-  const second = await write('new')
-  const third = await write({ etag: `"${'0'.repeat(32)}"` })
+  const again = [await write('new'), await write({ etag: `"${'0'.repeat(32)}"` })]
   await bucket.remove(name)
-  for (const { outcome } of [second, third]) {
-    if (outcome === 'done')
+  let refused: BucketRefusal | undefined
+  for (const written of again) {
+    if (written.outcome === 'done')
       return { conditional: false, because: 'it ignores conditions of writes' }
-    if (outcome === 'unsupported') return without
+    if (written.outcome === 'unsupported') return without
+    if (written.outcome !== 'precondition') refused ??= written
   }
-  if (second.outcome === 'done' || second.outcome === 'precondition') {
-    return third.outcome === 'done' || third.outcome === 'precondition'
-      ? { conditional: true }
-      : third
-  }
-  return second
-}
-
-function withPlainWrites(
-  written: { readonly outcome: 'done' } | BucketRefusal,
-  found: EngineTrial,
-): EngineTrial {
-  return written.outcome === 'done' ? found : written
+  return refused ?? { conditional: true }
 }

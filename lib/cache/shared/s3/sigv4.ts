@@ -22,8 +22,6 @@ export interface UnsignedRequest {
   readonly method: string
   /** The path as it is sent (`escapedPath`). */
   readonly path: string
-  /** The query without "?". Each parameter is escaped; their order does not matter. */
-  readonly query?: string
   /** The fields to sign, Host and those that begin with x-amz- among them. */
   readonly fields: ReadonlyArray<readonly [name: string, value: string]>
   /** The SHA-256 of the content, lower-case hex, or `UNSIGNED-PAYLOAD`. */
@@ -51,12 +49,11 @@ export function authorization(request: UnsignedRequest, scope: Scope): string {
   const { region, service = 's3', credentials, moment } = scope
   const date = amzDate(moment)
   const day = date.slice(0, 8)
-  const place = `${day}/${region}/${service}/aws4_request`
+  const place = [day, region, service, 'aws4_request']
   const { text, signed } = canonicalRequest(request)
-  const toSign = `AWS4-HMAC-SHA256\n${date}\n${place}\n${hash('sha256', text)}`
-  const key = signingKey({ secret: credentials.secret, day, region, service })
-  const signature = hmac(key, toSign).toString('hex')
-  return `AWS4-HMAC-SHA256 Credential=${credentials.keyId}/${place}, SignedHeaders=${signed}, Signature=${signature}`
+  const toSign = `AWS4-HMAC-SHA256\n${date}\n${place.join('/')}\n${hash('sha256', text)}`
+  const signature = hmac(signingKey(credentials.secret, place), toSign).toString('hex')
+  return `AWS4-HMAC-SHA256 Credential=${credentials.keyId}/${place.join('/')}, SignedHeaders=${signed}, Signature=${signature}`
 }
 
 /** The text whose digest is signed, and the names of the fields in it. */
@@ -64,7 +61,7 @@ export function canonicalRequest(request: UnsignedRequest): {
   readonly text: string
   readonly signed: string
 } {
-  const { method, path, query = '', fields, digest } = request
+  const { method, path, fields, digest } = request
   const values = new Map<string, string>()
   for (const [name, value] of fields) {
     const lower = name.toLowerCase()
@@ -75,7 +72,8 @@ export function canonicalRequest(request: UnsignedRequest): {
   const names = [...values.keys()].sort()
   const lines = names.map(name => `${name}:${values.get(name)}\n`).join('')
   const signed = names.join(';')
-  const text = [method, path, canonicalQuery(query), lines, signed, digest].join('\n')
+  // No request of ours has a query, so its line is empty.
+  const text = [method, path, '', lines, signed, digest].join('\n')
   return { text, signed }
 }
 
@@ -91,42 +89,16 @@ function escaped(text: string): string {
   )
 }
 
-/** The parameters in the order of their escaped names, each with "=". */
-function canonicalQuery(query: string): string {
-  const parameters = query.split('&').filter(one => one !== '')
-  return parameters
-    .map(one => (one.includes('=') ? one : `${one}=`))
-    .sort()
-    .join('&')
-}
-
-/** The parts from which a signing key is made. */
-interface KeyParts {
-  readonly secret: string
-  readonly day: string
-  readonly region: string
-  readonly service: string
-}
-
 /** The last signing key. It is remembered, because making it takes four rounds of HMAC and a request only one. */
-let last: KeyParts & { readonly key: Buffer } = {
-  secret: '',
-  day: '',
-  region: '',
-  service: '',
-  key: Buffer.alloc(0),
-}
+let last: { readonly parts: string; readonly key: Buffer } = { parts: '', key: Buffer.alloc(0) }
 
-function signingKey(parts: KeyParts): Buffer {
-  const { secret, day, region, service } = parts
-  const same = last.secret === secret && last.day === day
-  if (same && last.region === region && last.service === service) return last.key
-  const key = [day, region, service, 'aws4_request'].reduce<Buffer>(
-    (before, text) => hmac(before, text),
-    Buffer.from(`AWS4${secret}`),
-  )
-  last = { ...parts, key }
-  return key
+function signingKey(secret: string, scope: readonly string[]): Buffer {
+  const parts = [secret, ...scope].join(' ')
+  if (last.parts !== parts) {
+    const key = scope.reduce<Buffer>(hmac, Buffer.from(`AWS4${secret}`))
+    last = { parts, key }
+  }
+  return last.key
 }
 
 function hmac(key: Buffer, text: string): Buffer {

@@ -2,11 +2,10 @@
  * The pointers of suites as objects of the bucket: a pointer names the generation that all nodes have, and is replaced by compare and swap. A read
  * pointer is remembered for a second, and then asked for by its version.
  */
-import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { mostBytes, readSuite, suiteBytes, suiteName, types } from '../objects.ts'
-import type { Bucket } from '../s3/bucket.ts'
+import { mostBytes, readSuite, suiteBytes, suiteName } from '../objects.ts'
+import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
 import type { SuitePointer, SuiteRecord, SwapResult } from '../shared-store.ts'
 
 /** A read pointer is not asked for again for this time. */
@@ -71,13 +70,9 @@ export class SuiteObjects {
     }
     const there = from?.etag ?? this.#known.get(id)?.etag ?? ''
     const bytes = suiteBytes(to)
-    const written = await bucket.put({
-      name: suiteName(id),
-      digest: hash('sha256', bytes),
-      content: { kind: 'bytes', bytes },
-      type: types.json,
-      ...(compares && { only: there === '' ? ('new' as const) : { etag: there } }),
-    })
+    let only: ObjectWrite['only']
+    if (compares) only = there === '' ? 'new' : { etag: there }
+    const written = await bucket.putJson(suiteName(id), bytes, only)
     const asked = clock.elapsed()
     if (written.outcome === 'done') {
       const { etag } = written
@@ -95,9 +90,8 @@ export class SuiteObjects {
     const etag = known?.etag ?? ''
     const there = await bucket.read(suiteName(id), { most: mostBytes.suite, etag })
     let read: Known = { pointer: undefined, etag: '', asked, size: 0 }
-    if (there === 'unchanged') {
-      read = { pointer: known?.pointer, etag, asked, size: known?.size ?? 0 }
-    } else if (there.outcome === 'done') {
+    if (there.outcome === 'unchanged') read = { ...read, ...known, asked }
+    else if (there.outcome === 'done') {
       const { bytes, size } = there
       read = { pointer: readSuite(bytes, there.etag), etag: there.etag, asked, size }
     } else if (there.outcome !== 'absent') return 'away'

@@ -41,13 +41,15 @@ function counted(count: (statistics: Statistics, clock: ManualClock) => void): O
 
 t.test('hit rate and savings are those of 24 hours, over midnight', async t => {
   const given = counted((statistics, clock) => {
-    for (let i = 0; i < 9; i += 1) statistics.miss({ down: 1000, up: 1000 })
+    for (let i = 0; i < 9; i += 1) statistics.miss(1000)
+    statistics.fetched(9000)
     clock.set(noon - 14 * 60 * minute)
     for (let i = 0; i < 3; i += 1) statistics.hit(2 ** 20)
     clock.set(noon - 13 * 60 * minute)
     statistics.hit(0)
     clock.set(noon)
-    statistics.miss({ down: 2 ** 20, up: 2 ** 20 })
+    statistics.miss(2 ** 20)
+    statistics.fetched(2 ** 20)
     statistics.unanswered('failed')
     statistics.problem()
   })
