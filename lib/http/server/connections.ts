@@ -100,10 +100,7 @@ export class Connections {
     if (place === 'none') socket.destroy()
     if (place === undefined || place === 'none') return this.#enter(socket, ends)
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.holder = {
-      idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
-      end: () => socket.destroySoon(),
-    }
+    place.endIfIdle = () => endIfIdle(socket, connection)
     socket.once('close', () => place.leave())
     return connection
   }
@@ -156,9 +153,7 @@ export class Connections {
 
   /** Ends the connections on which no request is under way, except those that await a first request or the rest of a head. */
   endIdle(): void {
-    for (const [socket, connection] of this.#open) {
-      if (connection.underWay.size === 0 && !awaitsRequest(connection)) socket.destroySoon()
-    }
+    for (const [socket, connection] of this.#open) endIfIdle(socket, connection)
   }
 
   /** Ends all connections on which no request is under way. */
@@ -249,8 +244,9 @@ function cut(socket: Socket, connection: Connection): void {
   tell(connection)
 }
 
-/** All connections share one error, because making an error is expensive. */
+/** All connections and all requests share these errors, because making an error is expensive. */
 const closed = new Error('the connection of the client has closed')
+const over = new Error('the exchange is over')
 
 function tell({ underWay }: Connection): void {
   for (const exchange of underWay) exchange.gone()
@@ -264,8 +260,11 @@ export function ignoreFurtherRequests(connection: Connection): void {
   connection.fast?.stop()
 }
 
-function awaitsRequest({ fast, requests }: Connection): boolean {
-  return fast?.awaitsHead ?? requests === 0
+function endIfIdle(socket: Socket, { underWay, fast, requests }: Connection): boolean {
+  const awaitsHead = fast?.awaitsHead ?? requests === 0
+  const idle = underWay.size === 0 && !awaitsHead
+  if (idle) socket.destroySoon()
+  return idle
 }
 
 /** Calls `act` when no request is under way. */
@@ -392,9 +391,6 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.end(over)
   }
 }
-
-/** All requests share one error, because making an error is expensive. */
-const over = new Error('the exchange is over')
 
 /** Makes names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {
