@@ -67,7 +67,6 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
-  /** The place of the connection among those of its client, when the client has limits of its own. */
   readonly clientPlace?: ClientPlace
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean

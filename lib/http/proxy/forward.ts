@@ -25,7 +25,7 @@ import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
 import { endToEndFields } from './hop-by-hop.ts'
-import { join } from './tunnel.ts'
+import { join, type TunnelOptions } from './tunnel.ts'
 
 type ForOrigin = 'uri' | 'host' | 'fields' | 'client' | 'line' | 'owner'
 
@@ -69,13 +69,9 @@ function exchange(request: Request, content: Content, to: ForwardingOptions): Pr
   return to.origin.request(asked).then(response => to.answered(answerOf(request, response)))
 }
 
-interface UpgradeForwarding extends ForwardingOptions {
+interface UpgradeForwarding extends ForwardingOptions, Pick<TunnelOptions, 'idle' | 'signal'> {
   readonly socket: Socket
   readonly head: Buffer
-  /** The longest silence in both directions. */
-  readonly idle: Milliseconds
-  /** Ends the tunnel when it fires. */
-  readonly signal: AbortSignal
   /** Makes the fields of a positive answer fit for the client. */
   readonly agreed: (fields: Fields) => Fields
 }
