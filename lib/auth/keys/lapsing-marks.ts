@@ -149,10 +149,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     })
   }
 
-  /**
-   * Takes over the files of earlier runs, writes its own when there were any, and watches all. It is called once and never
-   * throws.
-   */
+  /** Takes over the files of earlier runs, and watches all files. It is called once and never throws. */
   async open(): Promise<void> {
     await this.#takeOver().catch(error => this.#tellLoss(error, undefined))
     if (this.#others.size > 0) await this.#file.write()
@@ -346,10 +343,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     }
   }
 
-  /**
-   * Reads a file from the point where the last reading ended, even when its name has changed. Throws one sentence when nothing
-   * of it can be read.
-   */
+  /** Reads a file from where the last reading ended, under whichever name. Throws one sentence when nothing can be read. */
   async #read(path: string): Promise<FoundMarks<Mark>> {
     const { isMark, fromVersion1 } = this.#options
     const { bytes } = await readBounded(path, LARGEST, this.#files)

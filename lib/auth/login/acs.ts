@@ -29,10 +29,10 @@ import {
   keepFlow,
   keepKnown,
   type LoginState,
+  ownerCookie,
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { ownerCookie } from './owner.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
@@ -267,10 +267,7 @@ const received = {
   invalid: 'one that our keys do not open',
 }
 
-/**
- * Whether an answer without a login here may begin one. It may do so once, and in a browser that accepts cookies, or the
- * browser would loop.
- */
+/** Whether an answer without a login here may begin one: once, and in a browser that accepts cookies, or the browser would loop. */
 function mayBegin(request: Request, open: readonly Flow[]): boolean {
   const { fields } = request
   const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
@@ -293,10 +290,7 @@ function begunHere({ saml, request, posted: { relayState } }: Arrival): Response
   return redirect(303, `${address}&again=1`)
 }
 
-/**
- * The address of the link on a page that refuses an answer. The link begins the login again, so that the person arrives at its
- * target.
- */
+/** The link on a page that refuses an answer: it begins the login again, so that the person arrives at its target. */
 function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefined): string {
   const { baseUrl } = saml.config()
   const only = open.length === 1 ? open[0]?.id : undefined
@@ -304,10 +298,7 @@ function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefin
   return id === undefined ? `${baseUrl}/` : backAddress(baseUrl, id, 'resume')
 }
 
-/**
- * The StatusMessage of Keycloak when a login was finished in another tab. It means that the person is signed in and we should
- * ask again.
- */
+/** The StatusMessage of Keycloak when the person has signed in in another tab, and we should ask again. */
 const ASK_AGAIN = 'authentication_expired'
 
 const AGAIN = 'again'

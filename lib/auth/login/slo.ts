@@ -195,10 +195,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   })
 }
 
-/*
- * What a verified logout message does.
- */
-
 /** Logout messages are always signed, because IdPs that do not require a signature accept one. */
 const signingOut = {
   title: 'Signing out',
@@ -321,8 +317,9 @@ function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
 const NOTHING = '(nothing)'
 
 /** The refusal of a message that is not as expected in one thing. */
-function wrong(message: MessageHead, code: Refusal['code'], finding: Difference): Refusal {
-  return { code, findings: [{ ...finding, ok: false }], ...sentBy(message) }
+function wrong(message: MessageHead, code: Refusal['code'], difference: Difference): Refusal {
+  const { what, ...values } = difference
+  return { code, findings: [{ what, ok: false, ...values }], ...sentBy(message) }
 }
 
 /** The sender of a message, for the log. */

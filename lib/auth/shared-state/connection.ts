@@ -29,6 +29,11 @@ interface StoreAddress {
   readonly authorities: readonly string[] | undefined
 }
 
+interface TimeLimit {
+  readonly clock: Clock
+  readonly within: Milliseconds
+}
+
 /** The server has answered a command with an error; `word` is the first of its text, such as READONLY. */
 export class StoreRefusal extends Failure {
   readonly word: string
@@ -58,24 +63,21 @@ const MOST_WAITING = 1000
 export async function dialStore(
   config: StateConfig,
   authorities: readonly string[] | undefined,
-  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
+  time: TimeLimit,
 ): Promise<Connection> {
   const { sentinels, user, password, tls, database } = config
   const common = { database, user, password, tls, authorities }
   if (sentinels.length === 0) {
-    return connect(
-      { ...common, host: config.host, port: config.port },
-      { clock, within: timeLimit },
-    )
+    return connect({ ...common, host: config.host, port: config.port }, time)
   }
   const problems: unknown[] = []
-  const each = timeLimit / sentinels.length
+  const each = { ...time, within: time.within / sentinels.length }
   for (const sentinel of sentinels) {
     try {
       const address = { ...common, ...sentinel, database: 0, user: undefined }
       const asked = { ...address, password: config.sentinelPassword }
-      const node = await askSentinel(asked, config.host, { clock, within: each })
-      return await connect({ ...common, ...node }, { clock, within: timeLimit })
+      const node = await askSentinel(asked, config.host, each)
+      return await connect({ ...common, ...node }, time)
     } catch (error) {
       problems.push(error)
     }
@@ -86,12 +88,12 @@ export async function dialStore(
 async function askSentinel(
   address: StoreAddress,
   name: string,
-  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
+  time: TimeLimit,
 ): Promise<{ readonly host: string; readonly port: number }> {
-  const connection = await connect(address, { clock, within: timeLimit })
+  const connection = await connect(address, time)
   try {
     const asked = connection.ask(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name])
-    const answer = await resultInTime(asked, clock, timeLimit)
+    const answer = await resultInTime(asked, time.clock, time.within)
     const [host, port]: readonly unknown[] = Array.isArray(answer) ? answer : []
     const number = Number(port)
     if (typeof host === 'string' && Number.isInteger(number) && number > 0 && number < 65_536) {
@@ -106,10 +108,10 @@ async function askSentinel(
 /** Opens a connection, and signs in. Throws when that does not succeed in time. */
 export async function connect(
   address: StoreAddress,
-  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within }: TimeLimit,
 ): Promise<Connection> {
   const connection = new Connection(address, clock)
-  await connection.open(timeLimit)
+  await connection.open(within)
   return connection
 }
 
@@ -186,10 +188,7 @@ export class Connection {
     throw this.#ended
   }
 
-  /**
-   * The answer of the store to a command. Throws a StoreRefusal, or the reason why the connection has ended. The call has no
-   * deadline of its own.
-   */
+  /** The answer to a command, without a deadline. Throws a StoreRefusal, or the reason why the connection has ended. */
   async ask(command: readonly string[]): Promise<unknown> {
     if (this.#ended !== undefined) throw this.#ended
     try {

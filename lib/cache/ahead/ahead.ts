@@ -52,7 +52,6 @@ const mostPast = 3
 /** The number of successive failures after which no more files of the suite are fetched. */
 const mostFailures = 5
 
-/** The most tables of indexes that are remembered as read. */
 const mostSeen = 10_000
 
 export class AheadFetches {
@@ -190,7 +189,6 @@ export class AheadFetches {
   }
 }
 
-/** The thread that searches for newer packages. */
 const program = new URL('./newest.js', import.meta.url)
 /** The heap of the thread. The searched packages and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512

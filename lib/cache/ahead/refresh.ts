@@ -34,7 +34,6 @@ export interface RefreshParts {
   readonly updates: Pick<Updates, 'governs' | 'refresh'>
   /** The settings of the refresh; undefined while no origin may be asked. */
   readonly settings: () => RefreshSettings | undefined
-  /** A random number from 0 to 1. */
   readonly random: () => number
   /** Called once for each Release file. */
   readonly onEnd: (result: RefreshResult) => void
@@ -51,7 +50,6 @@ const longestWait: Milliseconds = 30_000
 /** The greatest random part of an interval, as a share of it. */
 const spread = 0.1
 
-/** The most Release files whose next refresh is remembered. */
 const mostFiles = 4000
 
 export class RefreshSchedule {
@@ -76,9 +74,7 @@ export class RefreshSchedule {
 
   #look(): Promise<void> | undefined {
     if (this.#wanted() === undefined) return undefined
-    this.#working = this.#refreshAll().finally(() => {
-      this.#working = undefined
-    })
+    this.#working = this.#refreshAll()
     return this.#working
   }
 

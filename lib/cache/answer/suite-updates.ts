@@ -18,7 +18,7 @@ import type { Pointers } from '../shared/suites/pointers.ts'
 import { sharedFile } from '../shared/suites/shared-file.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { MissingFiles, ReleaseFacts } from '../suites/adopt.ts'
+import type { MissingFiles } from '../suites/adopt.ts'
 import {
   byHashPaths,
   keyIn,
@@ -156,7 +156,6 @@ export class Updates {
    * is no answer.
    */
   isBehind(key: string): boolean {
-    if (this.#behind.size === 0) return false
     return [...directoriesOf(key)].some(at => this.#behind.has(at))
   }
 
@@ -394,7 +393,10 @@ export class Updates {
           : await this.#prepared(candidate, entry, signature)
       if (delayed) {
         if ('use' in kept) return kept
-        return await this.#waits(entry, { release: come, signature }, kept.facts)
+        // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
+        if (kept.facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+        await delays.wait(at, { release: come, signature }, kept.facts)
+        return await this.#delayed(entry)
       }
       const facts = 'use' in kept ? undefined : kept.facts
       if (pointer !== undefined) {
@@ -428,18 +430,6 @@ export class Updates {
       await this.removed([entry.key])
     }
     return result
-  }
-
-  /** Makes a new generation wait. Its time may have come already. */
-  async #waits(
-    entry: Entry,
-    arrived: { readonly release: Entry; readonly signature: Entry | undefined },
-    facts: ReleaseFacts | undefined,
-  ): Promise<RevalidationResult> {
-    // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
-    if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-    await this.#parts.delays.wait(parentOf(entry.key), arrived, facts)
-    return this.#delayed(entry)
   }
 
   /** The result with the Release file that clients get now. It counts as confirmed, because the origin was asked. */

@@ -84,10 +84,6 @@ export class SuitesBehind {
     this.#parts = parts
   }
 
-  get size(): number {
-    return this.#noted.size
-  }
-
   has(at: string): boolean {
     return this.#noted.has(at)
   }
@@ -131,7 +127,7 @@ export class SuitesBehind {
     }
     held.digest = digest
     held.confirmed = false
-    return this.isOutdated(at) ? longestHold : now - held.since
+    return this.#outdated.get(at)?.lasts === true ? longestHold : now - held.since
   }
 
   /**
@@ -159,11 +155,6 @@ export class SuitesBehind {
   drops(at: string, path: string): boolean | undefined {
     const held = this.#held.peek(at)
     return held === undefined || held.confirmed ? undefined : held.dropped?.has(path)
-  }
-
-  /** Whether the origin has lost files that the clients' Release file names. */
-  isOutdated(at: string): boolean {
-    return this.#outdated.get(at)?.lasts === true
   }
 
   /** Notes the files for which a Release file waits, and the paths that it has dropped, if they are known. */

@@ -11,6 +11,7 @@ import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchedKey, keepingKey } from '../store/key.ts'
@@ -30,21 +31,12 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-interface BuildSettings {
-  /** The networks whose clients may begin a recording by naming a new build. */
-  readonly clients: readonly string[]
-  /** The most builds. */
-  readonly most: number
-  /** The most bytes of their contents. */
-  readonly size: number
-}
-
 interface BuildsParts {
   readonly cacheDirectory: string
   readonly store: Pick<Store, 'put' | 'get' | 'remove' | 'has' | 'checkpoint' | 'removeContents'>
   readonly clock: Clock
   readonly log: Logger
-  readonly settings: () => BuildSettings
+  readonly settings: () => Config['builds']
 }
 
 /** A build whose maps grow while it is recorded. */
@@ -75,7 +67,6 @@ const recordedFields: ReadonlySet<string> = new Set([
 ])
 /** The most URLs of a build that are noted as not recorded. */
 const mostLacking = 10_000
-/** The time after which changes of a recording are written. */
 const writeEvery: Milliseconds = 5_000
 /** The longest time for which a lock waits for downloads under way. */
 const longestWait: Milliseconds = 20_000
@@ -156,12 +147,9 @@ export class Builds {
   /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
   decide(name: string, url: string, client: string): BuildDecision {
     const mayRecord = this.#mayRecord(client)
-    let build: Build | undefined = this.#builds.get(name)
-    if (build === undefined) {
-      const begun = mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name)
-      if (typeof begun === 'string') return withoutBuild(begun)
-      build = begun
-    }
+    const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
+    const build = this.#builds.get(name) ?? begin()
+    if (typeof build === 'string') return withoutBuild(build)
     return decideInBuild(build, url, mayRecord !== 'no')
   }
 
@@ -270,26 +258,22 @@ export class Builds {
     if (build === undefined) return undefined
     build.coming += 1
     let under = true
-    const end = (): void => {
-      if (under) build.coming -= 1
-      under = false
-    }
-    /** Whether the build still exists and is still being recorded. */
-    const open = (): boolean => this.#builds.get(name) === build && build.locked === undefined
+    /** Notes a part of the answer, if the build still exists and is still being recorded. */
+    const noting =
+      <Given>(note: (given: Given) => void) =>
+      (given: Given): void => {
+        if (this.#builds.get(name) === build && build.locked === undefined) note(given)
+        if (under) build.coming -= 1
+        under = false
+      }
     return {
-      given: entry => {
-        if (open()) this.#given(build, url, entry)
-        end()
-      },
-      answered: ({ status, location }) => {
-        const given = { status, ...(location !== undefined && { location }) }
-        if (open()) this.#note(build, url, given)
-        end()
-      },
-      failed: because => {
-        if (open() && !build.answers.has(url)) this.#lack(build, url, because)
-        end()
-      },
+      given: noting(entry => this.#given(build, url, entry)),
+      answered: noting(({ status, location }) => {
+        this.#note(build, url, { status, ...(location !== undefined && { location }) })
+      }),
+      failed: noting(because => {
+        if (!build.answers.has(url)) this.#lack(build, url, because)
+      }),
     }
   }
 

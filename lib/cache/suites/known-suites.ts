@@ -9,6 +9,7 @@ import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
 import type { ContentStanding } from '../store/upkeep/rules.ts'
 import {
+  type AdoptedIndex,
   baseOf,
   decodeSuite,
   encodeSuite,
@@ -133,14 +134,11 @@ export class KnownSuites {
 
   /** The names of the tables that are needed; the tables of past generations are last. */
   tables(): ReadonlySet<string> {
-    const suites = this.all
+    const adopted = this.all.flatMap(({ generations: [one] }) => one ?? [])
+    const all = this.all.flatMap(({ generations }) => generations)
     return new Set([
-      ...suites.flatMap(({ generations: [adopted] }) =>
-        adopted === undefined
-          ? []
-          : [adopted.release.digest, ...adopted.indexes.map(({ table }) => table)],
-      ),
-      ...suites.flatMap(({ generations }) => generations.map(({ release }) => release.digest)),
+      ...adopted.flatMap(({ release, indexes }) => [release.digest, ...indexes.map(tableOf)]),
+      ...all.map(({ release }) => release.digest),
     ])
   }
 
@@ -219,6 +217,8 @@ export class KnownSuites {
   }
 }
 
+const tableOf = ({ table }: AdoptedIndex): string => table
+
 const suffix = '.json'
 
 function fileName(at: string): string {
@@ -227,7 +227,6 @@ function fileName(at: string): string {
 
 interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
-  /** Bytes of memory for tables. */
   readonly memory: number
   /** Another file system, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined

@@ -30,7 +30,6 @@ export class References {
     this.#parts = parts
   }
 
-  /** Whether all suites of an earlier run have been read. */
   get complete(): boolean {
     return this.#parts.known.complete
   }

@@ -91,7 +91,6 @@ const lastPart = 0.1
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: PastGenerations
-  /** Finds packages that no index names any more. */
   readonly references: References
   readonly adoptions: Adoptions
   readonly #known: KnownSuites
@@ -135,7 +134,6 @@ export class Suites {
     return this.#known.all
   }
 
-  /** The suite in the directory with this key, when it is known. */
   at(key: string): Suite | undefined {
     return this.#known.at(key)
   }

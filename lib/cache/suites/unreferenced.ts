@@ -119,16 +119,12 @@ export class UnreferencedPackages {
     if (age >= 0 && age < day) return undefined
     if (store.incomplete || !suites.references.complete || suites.adoptions.count > 0)
       return undefined
-    this.#working = this.#lookAtAll(wanted)
-      .catch((error: unknown) => {
-        if (this.#closing.signal.aborted) return
-        log.warn('retention: the look for packages without an index was broken off', {
-          because: explainError(error),
-        })
+    this.#working = this.#lookAtAll(wanted).catch((error: unknown) => {
+      if (this.#closing.signal.aborted) return
+      log.warn('retention: the look for packages without an index was broken off', {
+        because: explainError(error),
       })
-      .finally(() => {
-        this.#working = undefined
-      })
+    })
     return this.#working
   }
 

@@ -9,7 +9,6 @@ import type { Config } from '../config/config.ts'
 import { suitePolicy } from '../suites/policy.ts'
 import type { Progress, VerificationReport, WrongFile } from './report.ts'
 
-/** The data that the thread gets at its start. */
 interface Task {
   readonly directory: string
   /** Bytes a second; 0 is no limit. */

@@ -149,7 +149,6 @@ class Verification {
     }
   }
 
-  /** Reads and judges the stored Release files of suites. */
   async #readReleases(): Promise<readonly JudgedRelease[]> {
     const found: JudgedRelease[] = []
     for (const one of this.#inventory.releases) {
@@ -376,7 +375,6 @@ function judge(
   return { is: 'wrong', sentence: `its ${algorithm} is ${found} and should be ${expected}` }
 }
 
-/** A Release file with the result of checking its signature. */
 interface JudgedRelease extends KnownRelease {
   readonly file: StoredFile
   /** Undefined when the policy does not check signatures. */

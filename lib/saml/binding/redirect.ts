@@ -32,10 +32,7 @@ interface Sent {
   readonly relayState?: string | undefined
 }
 
-/**
- * The address a browser is sent to with a message for `location`. The query of the location stays; with a key the message is
- * signed, RSA with SHA-256.
- */
+/** The address that takes a message to `location`, whose query stays; with a key it is signed, RSA with SHA-256. */
 export function redirectAddress(
   location: string,
   message: Sent,

@@ -44,9 +44,7 @@ import {
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
 type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
 
-/**
- * The document that was encrypted, scanned and parsed, with what is declared `around` it. Every private key (PEM) is tried.
- */
+/** The document that was encrypted, parsed with what is declared `around` it. Every private key (PEM) is tried. */
 export function decrypt(
   { name, cipher, oaep, content, keys }: EncryptedElement,
   privateKeys: readonly string[],
@@ -174,10 +172,7 @@ function cipherValue(element: XmlElement): Buffer | undefined {
   return value === undefined ? undefined : decodeBase64(value.text)
 }
 
-/**
- * The content key, or a random one when the key cannot be `opened` or has another size. The following steps then fail as with
- * any other error.
- */
+/** The content key, or a random one when it cannot be `opened` or has another size: the next steps then fail as with any error. */
 function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number) {
   const decoy = randomBytes(size)
   try {
@@ -313,10 +308,7 @@ function withAttributes(statement: XmlElement, open: Open): XmlElement {
   })
 }
 
-/**
- * 2.7.3.1: an Attribute contains values and nothing else. An element inside a value must not be taken for a part of the
- * message.
- */
+/** 2.7.3.1: an Attribute contains only values. An element inside one must not be taken for a part of the message. */
 function checkedAttribute(attribute: XmlElement): XmlElement {
   for (const child of attribute.children) {
     if (child.name !== 'AttributeValue' || child.namespace !== ns.assertion) {
@@ -352,10 +344,7 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys
   }
 }
 
-/**
- * The local names that are refused in any namespace: elements with a single place in a message, and elements that would have to
- * be decrypted again.
- */
+/** Refused local names, in any namespace: elements with one place in a message, or that would have to be decrypted again. */
 const FORBIDDEN: readonly string[] = [
   ...['Response', 'Assertion', 'Signature', 'Attribute', 'Subject'],
   ...['EncryptedAssertion', 'EncryptedID', 'EncryptedAttribute', 'EncryptedData', 'EncryptedKey'],

@@ -181,10 +181,7 @@ const SCHEMA: readonly string[] = [
   'http://www.w3.org/2001/XMLSchema-instance',
 ]
 
-/**
- * Decrypts an assertion. The encrypted content has to be one assertion and nothing else, and the rules for it are those of an
- * unencrypted one.
- */
+/** Decrypts exactly one assertion, for which the rules are those of an unencrypted one. */
 async function decryptAssertion(
   held: XmlElement,
   by: {

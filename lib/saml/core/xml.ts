@@ -123,10 +123,7 @@ export class Namespaces {
     this.declared -= element.declares.size
   }
 
-  /**
-   * Section 3 reserves `xmlns` for declarations. xml-crypto takes every attribute whose name begins with it for a declaration,
-   * and omits it.
-   */
+  /** Section 3 reserves `xmlns`. xml-crypto omits every attribute whose name begins with it, as a declaration. */
   #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
     const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
     const kept = names.find(name => name.startsWith('xmlns'))
@@ -169,10 +166,7 @@ export class Namespaces {
     return attributes
   }
 
-  /**
-   * Only a root without a prefix uses the default namespace around the document. Below other roots a missing default namespace
-   * may be intended.
-   */
+  /** Only a root uses the default namespace around the document; below it a missing one may be intended. */
   #borrowed(prefix: string): string | undefined {
     const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
     if (uri !== undefined) this.borrows = true

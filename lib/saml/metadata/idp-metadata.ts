@@ -94,10 +94,7 @@ function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata
   return readEntity(choose(candidates, entityId))
 }
 
-/**
- * People save a page instead of metadata, and a URL may lead to a sign-in page. Then the message says so, and does not name an
- * error in the XML.
- */
+/** People save a page instead of metadata, or a URL leads to a sign-in page: the message says so, and names no error in the XML. */
 function readDocument(bytes: Uint8Array): XmlDocument {
   const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
   if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {

@@ -54,9 +54,7 @@ export function canonicalBytes(
   return made.bytes
 }
 
-/**
- * Builds a text as bytes of UTF-8. A growing string is a chain of its pieces, which the garbage collector copies repeatedly.
- */
+/** Builds a text in UTF-8. The garbage collector would copy the chain of pieces of a growing string repeatedly. */
 class Utf8 {
   #buffer = Buffer.allocUnsafe(16_384)
   #length = 0

@@ -23,10 +23,7 @@ export interface SigningOptions {
   readonly digestMethod?: string
 }
 
-/**
- * Signs the element with this ID, by default with SHA-256. The signature follows its Issuer, or is its first child, as the
- * schemas require.
- */
+/** Signs the element with this ID. The signature follows its Issuer, or is its first child, as the schemas require. */
 export function signElement(text: string, options: SigningOptions): string {
   const { unsigned, finish } = prepare(text, options)
   return finish(signatureBy(unsigned))

@@ -225,10 +225,7 @@ export class IdpMetadataSource {
     return bytes !== undefined && digestOf(bytes) === cached.digest ? bytes : undefined
   }
 
-  /**
-   * Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when the document cannot be
-   * used.
-   */
+  /** Judges a document and puts it into use. Throws a MetadataFailure, and changes nothing, when it cannot be used. */
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()
