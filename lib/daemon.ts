@@ -72,7 +72,8 @@ export interface DaemonOptions {
 
 /** The time for a start that is under way when the daemon is to stop. */
 const START_GRACE = 10_000
-const RELOAD_DEADLINE = 60_000
+/** Shorter than the time for which a command waits for its answer (admin-socket.ts), so that the command says what has become of the reload. */
+const RELOAD_DEADLINE = 50_000
 /** The time for all steps of stopping together after a crash. */
 const CRASH_GRACE = 5_000
 

@@ -34,11 +34,9 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly clock: Clock
   readonly log: Logger
   readonly origin: OriginClient
-  /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly version: string
   readonly onFailover: () => void
-  /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
   readonly onAhead: AheadFetchParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']

@@ -11,7 +11,7 @@ import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
-import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import type { KeyAndCertificate } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 
@@ -20,7 +20,7 @@ interface WatchOptions {
   /** The configuration in force, and what shows a certificate from now on; false when it did so already. */
   readonly current: () => {
     readonly config: Config
-    readonly show: (identity: ShownCertificate) => boolean
+    readonly show: (identity: KeyAndCertificate) => boolean
   }
 }
 
@@ -32,7 +32,7 @@ const LARGEST = 256 * 1024
  * The certificate and the key in the configured files; undefined when none are configured. Throws a Failure when they cannot be
  * used.
  */
-export function readClientIdentity({ targetClient: files }: Config): ShownCertificate | undefined {
+export function readClientIdentity({ targetClient: files }: Config): KeyAndCertificate | undefined {
   if (files === undefined) return undefined
   const cert = textOf('proxy.targetClientCertificate', files.certificate)
   const key = textOf('proxy.targetClientKey', files.key)
@@ -49,7 +49,7 @@ export function readClientIdentity({ targetClient: files }: Config): ShownCertif
 }
 
 /** When the certificate ends. */
-export function endOf({ cert }: ShownCertificate): Milliseconds {
+export function endOf({ cert }: KeyAndCertificate): Milliseconds {
   return Date.parse(new X509Certificate(cert).validTo)
 }
 

@@ -8,7 +8,7 @@ import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
@@ -27,7 +27,7 @@ import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
+import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -458,6 +458,3 @@ function wantedOf(
 
 /** The kinds of files that a Release file names. Whether such a file exists depends on the Release file. */
 const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-hash'])
-
-/** The fields of an entry for which there was no response. */
-const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])

@@ -128,9 +128,9 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
-  const { origin } = asked.file.about
-  const parent = failedParent(failure) ?? asked.file.about.parent
-  const sentence = `${failure.publicText} (${origin}, ${parentPhrase(parent)}${code})${houseAuthority(failure)}`
+  const { origin, parent } = asked.file.about
+  const way = `${origin}, ${parentPhrase(failure, parent)}${code}`
+  const sentence = `${failure.publicText} (${way})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
   return failedResponse(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
@@ -158,13 +158,9 @@ function houseAuthority({ code, facts }: Failure): string {
     : ''
 }
 
-/** The parent proxy at which a request failed. */
-export function failedParent({ facts: { parent } }: Failure): string | undefined {
-  return typeof parent === 'string' ? parent : undefined
-}
-
-/** The words about the parent proxy at the end of a sentence; empty without one. */
-export function parentPhrase(parent: string | undefined): string {
+/** The words about the parent proxy at which a request failed, else about the planned one; empty without one. */
+export function parentPhrase({ facts }: Failure, planned: string | undefined): string {
+  const parent = typeof facts['parent'] === 'string' ? facts['parent'] : planned
   return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
 }
 

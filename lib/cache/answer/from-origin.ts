@@ -13,9 +13,8 @@ import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Response } from '../../http/message/message.ts'
-import { statusByPreconditions } from '../../http/message/precondition.ts'
+import { statusByPreconditions, validatorsOf } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
-import { validatorsOf } from '../../http/message/validator.ts'
 import { appendVia } from '../../http/message/via.ts'
 import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
@@ -114,7 +113,6 @@ export function originHead(
 
 interface PassParts {
   readonly origin: OriginClient
-  /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
   readonly rules: () => Rules
   readonly onFetched: (bytes: number) => void

@@ -177,16 +177,14 @@ export class SuiteDelays {
     const which = name ?? suite.generations[0]?.release.name ?? 'InRelease'
     const digest = digestGiven(suite, which)
     if (digest === undefined) return undefined
-    const now = this.#parts.steady.now()
-    const { open } = suite
     return {
       restraint,
       choice: this.#choice(suite, which, { digest, restraint }),
       given: suite.given?.[which],
       date: factsOf(suite, digest)?.date,
       waiting: waitingOf(suite, which).filter(({ release }) => release.digest !== digest),
-      open: open !== undefined && this.#isOpen(open) ? open : undefined,
-      now,
+      open: this.#openNow(suite),
+      now: this.#parts.steady.now(),
     }
   }
 
@@ -397,8 +395,6 @@ export class SuiteDelays {
     name: ReleaseName,
     { digest, restraint }: { readonly digest: string; readonly restraint: Restraint },
   ): Choice {
-    const { steady } = this.#parts
-    const { open } = suite
     const { date, validUntil } = factsOf(suite, digest) ?? {}
     return choose({
       given: { digest, date, validUntil },
@@ -406,15 +402,15 @@ export class SuiteDelays {
         .filter(({ release }) => release.digest !== digest)
         .map(one => ({ ...one, digest: one.release.digest })),
       restraint,
-      openUntil: open !== undefined && this.#isOpen(open) ? open.until : undefined,
-      now: steady.now(),
+      openUntil: this.#openNow(suite)?.until,
+      now: this.#parts.steady.now(),
     })
   }
 
-  /** Whether a permission still holds by both times, so that a clock that is set back does not renew it. */
-  #isOpen({ until }: OpenPermission): boolean {
+  /** The permission of a suite while it holds by both times, so that a clock that is set back does not renew it. */
+  #openNow({ open }: Suite): OpenPermission | undefined {
     const { clock, steady } = this.#parts
-    return Math.max(clock.now(), steady.now()) < until
+    return Math.max(clock.now(), steady.now()) < (open?.until ?? 0) ? open : undefined
   }
 
   #warn(at: string, digest: string): void {

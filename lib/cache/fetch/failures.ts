@@ -3,7 +3,6 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
 
 /**
  * The longest time from a request to the head of its answer, for a client that cannot get a stored file. apt gives up after 30 seconds
@@ -40,6 +39,12 @@ const failures = {
     'upstream',
     '{origin} has no Release file any more of a suite that it had',
     'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
+  ],
+  // Another try does not help.
+  REDIRECT_LOOP: [
+    'upstream',
+    'redirects in a circle: {circle}',
+    'The origin redirects in a circle: {circle}.',
   ],
   ORIGIN_REFUSES_REST: [
     'upstream',
@@ -125,10 +130,4 @@ export function slowOrigin(origin: string, fate = 'try again'): Failure {
 /** Whether the origin is at fault. Then another request can help, unlike when the disk fails or the service stops. */
 export function isUpstream(error: unknown): boolean {
   return error instanceof Failure && error.fault === 'upstream'
-}
-
-/** An error during the fetch of a target, as a Failure. */
-export function asFailure(uri: TargetUri, error: unknown): Failure {
-  if (error instanceof Failure) return error
-  return fetchFailure('FETCH_FAILED', { target: formatUri(uri) }, error)
 }

@@ -13,7 +13,7 @@ import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import {
   confirmedEntry,
   draftEntry,
@@ -22,7 +22,7 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
-import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
+import { fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type BegunContent,
   type ContentOutcome,
@@ -412,7 +412,6 @@ export class Fetcher {
     return { kind: 'filling', filling: { ...begun, verified: proofOf(wanted), changed, settled } }
   }
 
-  /** Waits for an awaited claim. */
   async #claim(running: Running): Promise<void> {
     const { awaited, ...wanted } = running.wanted
     if (awaited !== undefined) running.wanted = { ...wanted, claim: await awaited }
@@ -493,7 +492,9 @@ export class Fetcher {
   }
 
   #noteFailure(wanted: WantedFile, error: unknown, begun?: BegunContent): Failure {
-    const failure = asFailure(wanted.uri, error)
+    const target = formatUri(wanted.uri)
+    const failure =
+      error instanceof Failure ? error : fetchFailure('FETCH_FAILED', { target }, error)
     const { near } = begun?.from ?? {}
     if (WrongContent.is(failure)) {
       this.#wrong.note(wanted, failure, { draft: begun?.draft, near: near !== undefined })

@@ -22,13 +22,13 @@ import type {
 import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
+import { validatorsOf } from '../../http/message/precondition.ts'
 import {
   formatAuthority,
   formatUri,
   parseTarget,
   type TargetUri,
 } from '../../http/message/target.ts'
-import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
@@ -41,10 +41,8 @@ interface AskParts {
   readonly rules: () => Rules
   readonly origin: OriginClient
   readonly mirrors: Mirrors
-  /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly version: string
-  /** The credentials that this proxy itself has for origins. */
   readonly credentials: () => OriginCredentials
   readonly log: Logger
 }
@@ -104,7 +102,7 @@ const maxRedirects = 5
 
 /**
  * Asks an origin and follows its redirects. Resolves to the response and its URI. A redirect that is left to the client gets an absolute
- * Location. Throws the failures of the origin client, `RedirectRefused` and `RedirectLoop`.
+ * Location. Throws the failures of the origin client, `RedirectRefused`, and one for a circle.
  */
 async function follow(
   from: TargetUri,
@@ -144,7 +142,10 @@ async function follow(
     }
     chain.push(formatUri(uri))
     uri = to
-    if (chain.includes(next)) throw new RedirectLoop([...chain, next])
+    if (chain.includes(next)) {
+      const circle = [...chain, next].map(withoutQuery).join(' to ')
+      throw fetchFailure('REDIRECT_LOOP', { circle })
+    }
     if (chain.length > maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }
@@ -159,7 +160,6 @@ function redirection(response: OriginResponse): string | undefined {
   return isRedirect(response.status) ? response.fields.get('Location') : undefined
 }
 
-/** Whether a status is one of a redirect. */
 export function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
@@ -188,7 +188,6 @@ function resolve(base: TargetUri, location: string): TargetUri {
   return target.uri
 }
 
-/** A redirect that is not followed. */
 export class RedirectRefused extends Failure {
   /** The rule of the policy that refuses it; undefined when the redirect itself is unusable. */
   readonly deny: DenyRule | undefined
@@ -201,18 +200,6 @@ export class RedirectRefused extends Failure {
       facts: { target: formatUri(uri) },
     })
     this.deny = deny
-  }
-}
-
-/** Redirects that lead back to a place of their chain. Another try does not help. */
-class RedirectLoop extends Failure {
-  constructor(chain: readonly string[]) {
-    const told = chain.map(withoutQuery).join(' to ')
-    super(`redirects in a circle: ${told}`, {
-      code: 'REDIRECT_LOOP',
-      fault: 'upstream',
-      publicText: `The origin redirects in a circle: ${told}.`,
-    })
   }
 }
 
@@ -249,16 +236,15 @@ interface MirrorParts {
 /** A question to the origins of an archive about one file. */
 export interface Question {
   readonly uri: TargetUri
+  /** The stored entry, about which the origin is asked; undefined when the store does not have the file. */
   readonly stored: Entry | undefined
-  /** The origins that are not asked, by `originName`. */
-  readonly except?: ReadonlySet<string> | undefined
   /** The proxies that the client's request has passed, in the form of `viaChain`. */
   readonly via?: string | undefined
-  /** The lifetime of the question. */
+  /** The origins that are not asked, by `originName`. */
+  readonly except?: ReadonlySet<string> | undefined
   readonly lifetime: Lifetime
 }
 
-/** An answer to a question. */
 export interface Answer {
   readonly response: OriginResponse
   readonly place: TargetUri

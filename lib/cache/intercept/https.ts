@@ -166,7 +166,6 @@ export class Https {
     }
   }
 
-  /** The values for the metrics. */
   get gauges() {
     const { notAfter } = this.#certifying?.authority.certificate ?? {}
     return {

@@ -56,20 +56,8 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
   return routed.scheme === 'https' && asked.port === 80 && routed.port === 443
 }
 
-/** The settings that routing depends on. */
-type RoutingSettings = Pick<
-  Config,
-  | 'remap'
-  | 'archives'
-  | 'overrides'
-  | 'knownArchives'
-  | 'domains'
-  | 'passthroughDomains'
-  | 'privateDomains'
->
-
 /** The rules of a configuration, in their order. */
-export function routeRules(config: RoutingSettings): RouteRules {
+export function routeRules(config: Config): RouteRules {
   return [
     ...config.remap.map(({ from, to }, i) => remapped(`remap[${i}]`, from, to)),
     // All origins of an archive share the files that are stored under the first one.
@@ -81,10 +69,7 @@ export function routeRules(config: RoutingSettings): RouteRules {
 }
 
 /** The places from which a target may be fetched: first the target itself, then the other origins of its archive. */
-export function placesOf(
-  target: TargetUri,
-  archives: RoutingSettings['archives'],
-): readonly TargetUri[] {
+export function placesOf(target: TargetUri, archives: Config['archives']): readonly TargetUri[] {
   const found = archiveOf(target, archives)
   if (found === undefined) return [target]
   const { archive, own, rest } = found
@@ -120,7 +105,7 @@ function remapped(name: string, from: Place, to: Place): RouteRule {
 /** The place that is asked instead of the hosts of an archive, and the setting that names it; undefined when there is none. */
 function serverOf(
   { name, to }: KnownArchive,
-  { ubuntuServer, debianServer }: RoutingSettings['overrides'],
+  { ubuntuServer, debianServer }: Config['overrides'],
 ): { readonly setting: string; readonly to: Place } | undefined {
   if (name === 'ubuntu' && ubuntuServer !== undefined) {
     return { setting: 'overrides.ubuntu_server', to: ubuntuServer }
@@ -132,7 +117,7 @@ function serverOf(
 }
 
 /** The rule that sends requests for the hosts of an archive to one of them. It finds hosts in a map, so that long lists stay fast. */
-function overridden(archive: KnownArchive, config: RoutingSettings): RouteRules {
+function overridden(archive: KnownArchive, config: Config): RouteRules {
   const { knownArchives, overrides } = config
   const server = serverOf(archive, overrides)
   const other = knownArchives.find(({ name }) => name === archive.with)
@@ -209,7 +194,7 @@ function moved(asked: TargetUri, to: Place, rest: string): TargetUri {
 
 /** Whether the host lists let a host be reached at its usual port. */
 function admits(
-  { domains, passthroughDomains, privateDomains }: RoutingSettings,
+  { domains, passthroughDomains, privateDomains }: Config,
   host: string | undefined,
 ): boolean {
   const all = [...domains, ...passthroughDomains]

@@ -92,7 +92,6 @@ interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly destination: FileDestination
 }
 
-/** The destinations by one set of rules. */
 export class Destinations {
   readonly rules: Rules
   readonly #known = new WeakMap<Target, Remembered>()
