@@ -12,7 +12,6 @@ import { buildOfList } from '../builds/build-file.ts'
 import type { Builds } from '../builds/builds.ts'
 import type { MissingFiles } from '../builds/missing-files.ts'
 
-/** The request of the command. */
 interface BuildRequest {
   readonly act: string
   readonly name: string
@@ -20,9 +19,7 @@ interface BuildRequest {
   readonly json: boolean
 }
 
-/** The bytes of the largest list that is read. */
 const mostListBytes = 64 * 1024 * 1024
-/** The most problems that are printed. */
 const mostProblems = 50
 
 export async function buildAnswer(

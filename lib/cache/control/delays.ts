@@ -5,7 +5,7 @@ import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-s
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { countOf, moment } from '../../figures.ts'
-import { isRecord, jsonText } from '../../json.ts'
+import { type JsonObject, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
@@ -15,7 +15,7 @@ import type { Store } from '../store/store.ts'
 import { generationOf, keyIn, type Suite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
-interface DelayCommandParts {
+export interface DelayCommandParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly suites: Pick<Suites, 'all' | 'at'>
@@ -30,16 +30,13 @@ const longestQuestion: Milliseconds = 60_000
 /** The longest text of an operator that is kept, in characters. */
 const mostText = 500
 
-/** Answers both commands. */
-export function delayCommands(parts: DelayCommandParts) {
-  return (act: 'release' | 'changes', request: unknown): Promise<CommandAnswer> =>
-    act === 'release' ? releaseSuites(request, parts) : suiteChanges(request, parts)
-}
-
 /** Lets generations through. It asks the origins first, because the wanted generation may be a moment old. */
-async function releaseSuites(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+export async function releaseSuites(
+  request: JsonObject,
+  parts: DelayCommandParts,
+): Promise<CommandAnswer> {
   const { suites, delays, clock } = parts
-  const { until, by, reason } = isRecord(request) ? request : {}
+  const { until, by, reason } = request
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
   const text = (value: unknown): string =>
@@ -72,11 +69,14 @@ export interface SuiteChanges {
 }
 
 /** Lists the packages whose waiting version differs from that of clients, with both versions. */
-async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+export async function suiteChanges(
+  request: JsonObject,
+  parts: DelayCommandParts,
+): Promise<CommandAnswer> {
   const { suites, delays, cacheDirectory } = parts
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
-  const json = isRecord(request) && request['json'] === true
+  const json = request['json'] === true
   const lines: string[] = []
   const values: SuiteChanges[] = []
   for (const at of chosen) {
@@ -114,10 +114,9 @@ function lineOf({ name, architecture, ...change }: Change): string {
 
 /** The delayed suites that a command means, or a sentence when it means none. */
 function chosenSuites(
-  request: unknown,
+  { of, suites: names }: JsonObject,
   { suites, delays }: Pick<DelayCommandParts, 'suites' | 'delays'>,
 ): readonly string[] | string {
-  const { of, suites: names } = isRecord(request) ? request : {}
   const place = String(of)
     .replace(/^https?:\/\//, '')
     .replace(/\/+$/, '')

@@ -20,11 +20,11 @@ import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import type { UnreferencedPackages } from '../suites/unreferenced.ts'
-import { isBehind } from './behind-text.ts'
 import { LiveEvents } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operationsHandler } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
+import { isBehind } from './suite-text.ts'
 
 interface OperationsParts
   extends Pick<

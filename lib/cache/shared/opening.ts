@@ -25,7 +25,6 @@ interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
   /** Certificate authorities to trust besides those of Node, PEM. */
   readonly authorities: readonly string[]
   readonly lookup?: Lookup | undefined
-  /** The cache directory. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }

@@ -61,7 +61,6 @@ export class SharedBucket implements SharedStore {
   readonly #renewal: Renewal
   readonly #requests = new Map<SharedOperation, Map<SharedOutcome, number>>()
   #conditional: 'unknown' | 'on' | 'off' = 'unknown'
-  /** The first trial of the engine. */
   #trial: Promise<unknown> = Promise.resolve()
   #wrong = 0
 

@@ -37,17 +37,12 @@ interface UploadParts {
   readonly log: Logger
   readonly bucket: Bucket
   readonly store: Pick<Store, 'read' | 'content'>
-  /** The cache directory. */
   readonly directory: string
-  /** Whether the shared store takes writes now. */
   readonly writable: () => boolean
-  /** Whether the shared store has conditional writes. */
   readonly conditional: () => boolean
-  /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
 }
 
-/** The name of the list's file in the cache directory. */
 const uploadsFile = 'shared-uploads'
 
 const mostWaiting = 10_000
@@ -69,12 +64,10 @@ export class Uploads {
   /** The waiting keys that come first and have lanes of their own, with the entry to upload, which the store may not have under the key yet. */
   readonly #urgent = new Map<string, Entry>()
   readonly #running = new Map<string, Promise<void>>()
-  /** The callers that wait for the end of an upload. */
   readonly #settling = new Map<string, ReadonlyArray<(uploaded: boolean) => void>>()
   #done = 0
   #dropped = 0
   #cancelSave: (() => void) | undefined
-  /** Whether the last write of the list succeeded. */
   #saved = true
   #closed = false
 
@@ -285,7 +278,6 @@ export class Uploads {
   }
 }
 
-/** The facts of an upload that begins. */
 interface Turn {
   readonly tries: number
   readonly urgent: Entry | undefined

@@ -39,7 +39,6 @@ interface Held {
   readonly id: string
   readonly name: string
   etag: string
-  /** Whether another node has taken it over. */
   lost?: boolean
   stop: () => void
 }
@@ -77,7 +76,6 @@ export class Leases {
     return { kind: 'held', release: () => void whenReleased().then(() => this.#letGo(found)) }
   }
 
-  /** Releases all leases of this node. */
   async close(): Promise<void> {
     await Promise.all([...this.#held.values()].map(held => held && this.#letGo(held)))
   }
