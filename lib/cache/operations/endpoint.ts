@@ -10,7 +10,7 @@ import { isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Listener, OperationsSources } from './sources.ts'
-import { behindCautions, delayCautions } from './suite-text.ts'
+import { behindCautions, delayCautions } from './state-text.ts'
 
 /** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {

@@ -24,7 +24,7 @@ import { LiveEvents } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operationsHandler } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
-import { isBehind } from './suite-text.ts'
+import { isBehind } from './state-text.ts'
 
 interface OperationsParts
   extends Pick<

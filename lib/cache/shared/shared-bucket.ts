@@ -30,7 +30,6 @@ import { SuiteObjects } from './suites/suite-objects.ts'
 import { Uploads } from './uploads.ts'
 
 export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
-  readonly clock: Clock
   readonly log: Logger
   /** The URL of the setting, for status and log. */
   readonly url: string

@@ -131,7 +131,7 @@ export class Uploads {
       const tries = this.#waiting.get(key) ?? 0
       const urgent = this.#urgent.get(key)
       this.#forget(key)
-      this.#running.set(key, this.#run(key, { tries, urgent }))
+      this.#running.set(key, this.#run(key, tries, urgent))
     }
   }
 
@@ -162,7 +162,7 @@ export class Uploads {
     this.#urgent.delete(key)
   }
 
-  async #run(key: string, { tries, urgent }: Turn): Promise<void> {
+  async #run(key: string, tries: number, urgent: Entry | undefined): Promise<void> {
     // The promise must be in `#running` before the upload begins.
     await Promise.resolve()
     let came: Uploaded = 'gone'
@@ -276,11 +276,6 @@ export class Uploads {
       this.#saved = false
     }
   }
-}
-
-interface Turn {
-  readonly tries: number
-  readonly urgent: Entry | undefined
 }
 
 /** The result of an upload. `gone` means that this node does not have the file any more, or does not share it. */

@@ -17,9 +17,8 @@ import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/signing/apt-policy.ts'
-import { sharedText } from '../shared-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
-import { behindText, delayText } from '../suite-text.ts'
+import { behindText, delayText, sharedText } from '../state-text.ts'
 
 /** The used share of the file system above which the page warns. */
 const nearlyFull = 0.9

@@ -1,13 +1,15 @@
 /**
- * Texts that say why clients get an earlier Release file of a suite than the origin has: it is behind, or a delay or a hold applies.
+ * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, because it is behind or a
+ * delay or a hold applies, and the state of the store that several nodes share.
  */
 import { formatDuration } from '../../config/units.ts'
-import { count, countOf, elapsedText, moment } from '../../figures.ts'
+import { count, countOf, elapsedText, moment, size } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import { ripeMoment } from '../delay/delay.ts'
+import type { SharedState } from '../shared/shared-store.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */
@@ -125,4 +127,18 @@ function changesText(changes: ChangeCount | 'unknown' | undefined): string {
 
 function reasonText(reason: string): string {
   return reason === '' ? '' : ` (${reason})`
+}
+
+/** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
+export function sharedText(state: SharedState): string {
+  const { url, resting, unwritable, leases, uploads, received, sent, wrong } = state
+  const ill = resting ?? unwritable
+  const known = resting === undefined ? 'answers' : 'is not asked now'
+  return [
+    `${url} ${known}${ill === undefined ? '' : ` (${ill})`}`,
+    `${size(received)} read and ${size(sent)} written`,
+    `${countOf(uploads.waiting, 'upload')} waiting${uploads.dropped === 0 ? '' : `, ${count(uploads.dropped)} given up`}`,
+    ...(wrong === 0 ? [] : [`${countOf(wrong, 'content')} found wrong and removed`]),
+    ...(leases === 'off' ? ['without leases, so several nodes may fetch one file'] : []),
+  ].join('; ')
 }
