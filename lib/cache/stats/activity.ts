@@ -123,9 +123,7 @@ export class Activity {
   }
 
   get runs(): ReadonlyArray<Readonly<Run>> {
-    return this.#runs
-      .map(run => ({ ...run, requests: run.requests.slice(-keptOfRun) }))
-      .sort((a, b) => b.last - a.last)
+    return [...this.#runs].sort((a, b) => b.last - a.last)
   }
 
   /**
@@ -133,7 +131,7 @@ export class Activity {
    * stored. The latest is first.
    */
   get problems(): readonly AnsweredRequest[] {
-    return this.#problems.slice(-keptProblems).reverse()
+    return [...this.#problems].reverse()
   }
 
   /** The number of clients that have got an answer today since the start. It does not rise above `mostClients`. */
@@ -225,10 +223,10 @@ export class Activity {
 
 const noFigures = { count: 0, hits: 0, problems: 0, bytes: 0 }
 
-/** Adds one to a list. It drops many of the oldest at once, because each removal moves all the others. The list has up to `2 * kept`. */
+/** Adds one to a list, which drops its oldest when it has more than `kept`. */
 function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void {
   all.push(one)
-  if (all.length >= 2 * kept) all.splice(0, kept)
+  if (all.length > kept) all.shift()
 }
 
 /**
