@@ -12,7 +12,7 @@ import type { Updates } from '../answer/suite-updates.ts'
 import { type Change, changesBetween, countOfChanges } from '../delay/changes.ts'
 import { suiteName } from '../delay/delay.ts'
 import type { Store } from '../store/store.ts'
-import { generationOf, keyIn, type Suite } from '../suites/generation.ts'
+import { type Generation, generationOf, keyIn, type Suite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
 export interface DelayCommandParts {
@@ -89,22 +89,19 @@ export async function suiteChanges(
         ? []
         : await changesBetween({ cacheDirectory, before: adopted.contents, after: last.contents })
     values.push({ suite: at, changes })
-    lines.push(
-      headOf(at, last?.date, { waits: last !== undefined, changes }),
-      ...changes.map(lineOf),
-    )
+    lines.push(headOf(at, last, changes), ...changes.map(lineOf))
   }
   return outputAnswer(json ? jsonText(values) : `${lines.join('\n')}\n`)
 }
 
 function headOf(
   at: string,
-  date: Milliseconds | undefined,
-  { waits, changes }: { readonly waits: boolean; readonly changes: readonly Change[] },
+  last: Pick<Generation, 'date'> | undefined,
+  changes: readonly Change[],
 ): string {
-  if (!waits) return `${at}: nothing waits`
+  if (last === undefined) return `${at}: nothing waits`
   const { packages } = countOfChanges(changes)
-  const of = date === undefined ? 'an undated one' : `that of ${moment(date)}`
+  const of = last.date === undefined ? 'an undated one' : `that of ${moment(last.date)}`
   return `${at}: ${of} waits and changes ${countOf(packages, 'package')}`
 }
 

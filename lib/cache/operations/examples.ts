@@ -1,7 +1,7 @@
 /**
  * The examples of the setup page. Their texts are in templates/operations/examples.txt, whose first lines explain its form. This file
- * reads them, and has the values and conditions that they name. It also fills the script `/_cachesvc/setup.sh`. Zone files have the form of RFC 1035 section 5, SRV records that of
- * RFC 2782.
+ * reads them, and has the values and conditions that they name. It also fills the script `/_cachesvc/setup.sh`. Zone files have the form of
+ * RFC 1035 section 5, SRV records that of RFC 2782.
  */
 import { readFileSync } from 'node:fs'
 import { isIP, isIPv4 } from 'node:net'

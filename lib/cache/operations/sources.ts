@@ -77,11 +77,7 @@ export interface Listener {
 }
 
 /** The activity of the service now and lately. */
-export interface ActivityReport
-  extends Pick<
-    Activity,
-    'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
-  > {
+export interface ActivityReport extends Omit<Activity, 'note'> {
   readonly connections: number
   /** The number of clients whose content waits for `limits.per_client.rate`. */
   readonly waitingForRate: number

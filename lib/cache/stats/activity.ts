@@ -54,12 +54,6 @@ export interface Tally {
   last: Milliseconds
 }
 
-/** The averages of the last minute, per second. */
-interface Rates {
-  readonly requests: number
-  readonly bytes: number
-}
-
 const keptProblems = 100
 /** The most runs that are kept, and the number of requests that are kept of each. */
 const mostRuns = 20
@@ -149,7 +143,8 @@ export class Activity {
     return largest(this.#clients)
   }
 
-  get rates(): Rates {
+  /** The averages of the last minute, per second. */
+  get rates() {
     const now = this.#second()
     const minute = this.#minute
     let [requests, bytes] = [0, 0]
