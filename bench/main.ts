@@ -5,14 +5,14 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { command } from '../test/fixtures/process/command.ts'
 import { Contents } from './bare/content.ts'
 import { LoadClient } from './load.ts'
 import { plot } from './plot.ts'
-import { circumstances, page } from './report.ts'
-import { Results } from './results.ts'
+import { circumstances, page, treeVersion } from './report.ts'
+import { columnOf, Results } from './results.ts'
 import type { Effort, Row } from './rows/row.ts'
 import { type RowName, rows } from './rows/rows.ts'
 import {
@@ -25,12 +25,13 @@ import {
 } from './subject.ts'
 
 const usage = `bench/run [--quick] [--rounds N] [--with SUBJECT,...] [--json FILE]
-          [--out DIRECTORY] [ROW...]
+          [--before DIRECTORY] [--out DIRECTORY] [ROW...]
 
   Without names all rows are measured, and a run of all rows of five rounds or more writes bench/results.md and bench/results.svg.
   --quick   one short round without squid and apt-cacher-ng, for development
   --rounds  measurements of each row and subject (5)
   --with    only these subjects: ${subjectNames.join(', ')}
+  --before  measures cachesvc and authproxy of another built checkout too, in turns with those of this one
   --out     writes results.md and results.svg there, whatever was measured
   --json    every measurement, for comparing two versions
   Rows: ${Object.keys(rows).join(', ')}
@@ -70,6 +71,7 @@ const { values, positionals } = parseArgs({
     with: { type: 'string' },
     json: { type: 'string' },
     out: { type: 'string' },
+    before: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -79,13 +81,22 @@ interface Plan {
   readonly subjects: readonly SubjectName[]
   readonly rounds: number
   readonly effort: Effort
+  /** A built checkout whose daemons are measured beside those of this one. */
+  readonly before: string | undefined
+}
+
+/** One measurement to make: of a row, of a subject, of this tree or of the one before. */
+interface Turn {
+  readonly name: RowName
+  readonly subject: SubjectName
+  readonly tree: string | undefined
 }
 
 class Bench {
   readonly results = new Results()
   readonly #directory: string
   readonly #contents = new Contents()
-  readonly #running = new Map<SubjectName, Program>()
+  readonly #running = new Map<string, Program>()
   readonly #print: (text: string) => void
   #origin: Promise<Program> | undefined
   #serial = 0
@@ -95,7 +106,7 @@ class Bench {
     this.#print = print
   }
 
-  async run({ names, subjects, rounds, effort }: Plan): Promise<void> {
+  async run({ names, subjects, rounds, effort, before }: Plan): Promise<void> {
     const load = await LoadClient.compile(this.#directory)
     for (const name of names) {
       const row: Row = rows[name]
@@ -104,7 +115,9 @@ class Bench {
       const release = row.memoryInUse && effort === full ? await this.#holdMemory() : undefined
       for (let round = 0; round < (row.once === true ? 1 : rounds); round += 1) {
         for (const subject of row.subjects.filter(one => subjects.includes(one))) {
-          await this.#measure(name, subject, { load, effort })
+          for (const tree of treesOf(subject, before, round)) {
+            await this.#measure({ name, subject, tree }, { load, effort })
+          }
         }
       }
       await release?.()
@@ -132,41 +145,55 @@ class Bench {
 
   /** A measurement that fails is said and left out. */
   async #measure(
-    name: RowName,
-    subject: SubjectName,
+    { name, subject, tree }: Turn,
     { load, effort }: { load: LoadClient; effort: Effort },
   ): Promise<void> {
     this.#serial += 1
     const label = String(this.#serial)
     const directory = join(this.#directory, label)
     const row: Row = rows[name]
+    const column = tree === undefined ? columnOf(subject) : 'before'
+    const said = tree === undefined ? subject : `${subject} before`
     this.#origin ??= startOrigin(join(this.#directory, 'origin'))
     const origin = await this.#origin
     await mkdir(directory, { mode: 0o755 })
     try {
-      const program = await this.#program(subject, origin)
-      const stage = { subject, program, origin, load, label, directory, effort }
-      const figures = await row.run({ ...stage, contents: this.#contents })
-      this.results.add({ row: name, subject, figures })
-      this.#print(`${name} ${subject} ${JSON.stringify(figures)}\n`)
+      const program = await this.#program(subject, origin, tree)
+      const figures = await row.run({
+        subject,
+        program,
+        origin,
+        load,
+        label,
+        directory,
+        effort,
+        contents: this.#contents,
+        start: (place, settings) => startSubject(subject, place, { origin, settings, tree }),
+      })
+      this.results.add({ row: name, column, figures })
+      this.#print(`${name} ${said} ${JSON.stringify(figures)}\n`)
     } catch (error) {
-      this.#print(`${name} ${subject} failed: ${error instanceof Error ? error.message : error}\n`)
+      this.#print(`${name} ${said} failed: ${error instanceof Error ? error.message : error}\n`)
     } finally {
       await rm(directory, { recursive: true })
     }
   }
 
-  async #program(subject: SubjectName, origin: Program): Promise<Program> {
-    const known = this.#running.get(subject)
+  async #program(subject: SubjectName, origin: Program, tree?: string): Promise<Program> {
+    const name = `${subject.replaceAll(' ', '-')}${tree === undefined ? '' : '-before'}`
+    const known = this.#running.get(name)
     if (known !== undefined) return known
-    const program = await startSubject(
-      subject,
-      join(this.#directory, subject.replaceAll(' ', '-')),
-      { origin },
-    )
-    this.#running.set(subject, program)
+    const program = await startSubject(subject, join(this.#directory, name), { origin, tree })
+    this.#running.set(name, program)
     return program
   }
+}
+
+/** The trees whose program is measured in a round. Each begins every other round, so that neither always has the disk or the core first. */
+function treesOf(subject: SubjectName, before: string | undefined, round: number) {
+  if (before === undefined || (subject !== 'cachesvc' && subject !== 'authproxy'))
+    return [undefined]
+  return round % 2 === 0 ? [before, undefined] : [undefined, before]
 }
 
 /** Memory that is not held: that of files. */
@@ -193,6 +220,8 @@ async function main(print: (text: string) => void): Promise<void> {
   if (values.quick) remarks.push(shortened)
   for (const remark of remarks) print(`${remark}\n`)
   const rounds = Number(values.rounds ?? (values.quick ? 1 : enough))
+  const before = values.before === undefined ? undefined : resolve(values.before)
+  if (before !== undefined) remarks.push(`Before: ${treeVersion(before)}`)
   const about = circumstances(rounds, remarks)
   const directory = await mkdtemp(join(tmpdir(), 'bench-'))
   // squid and varnishd give up root's rights and have to reach their directories.
@@ -203,7 +232,7 @@ async function main(print: (text: string) => void): Promise<void> {
   }
   process.once('SIGINT', interrupted).once('SIGTERM', interrupted)
   try {
-    await bench.run({ names, subjects, rounds, effort: values.quick ? quick : full })
+    await bench.run({ names, subjects, rounds, effort: values.quick ? quick : full, before })
   } finally {
     await bench.close()
   }

@@ -40,9 +40,34 @@ ${table(
 Medians. In brackets: our figure divided by this one.
 
 ${owners.map(own => figuresOf(results, own, names)).join('\n')}
-What is done in each row:
+${besideBefore(results, names)}What is done in each row:
 
 ${names.map(name => `- **${rows[name].title}**: ${rows[name].note}.`).join('\n')}
+`
+}
+
+/** Every figure of ours beside that of the tree before, where one was measured. Worse: the median lies outside what was measured before. */
+function besideBefore(results: Results, names: readonly RowName[]): string {
+  const body = names.flatMap(name => {
+    const row: Row = rows[name]
+    return Object.entries(row.figures).flatMap(([figure, { title, better }]) => {
+      const now = results.spread(name, figure, ownColumn(name))
+      const before = results.spread(name, figure, 'before')
+      if (now === undefined || before === undefined) return []
+      const worse = better === 'more' ? now.median < before.least : now.median > before.most
+      const cells = [before, now].flatMap(({ median, least, most }) => [
+        short(median),
+        `${short(least)} to ${short(most)}`,
+      ])
+      const ratio = short(now.median / before.median)
+      return [[`${row.title}: ${title}`, ...cells, ratio, worse ? 'yes' : 'no']]
+    })
+  })
+  if (body.length === 0) return ''
+  const head = ['', 'before', 'least to most', 'now', 'least to most', 'now by before', 'worse']
+  return `Before and now, in turns. A figure counts as worse when its median now lies beyond every round before.
+
+${table(head, body)}
 `
 }
 
@@ -109,10 +134,15 @@ function machine({ rounds, remarks, load }: Circumstances): string {
 function versions(): string[] {
   const peers = ['nginx', 'varnish', 'squid', 'apt-cacher-ng', 'apt', 'libapache2-mod-auth-mellon']
   return [
-    `cachesvc ${printedBy('git', ['describe', '--always', '--dirty'])[0] ?? ''}`.trim(),
+    `cachesvc ${treeVersion('.')}`.trim(),
     `Node.js ${process.versions.node}`,
     ...printedBy('dpkg-query', ['-W', ...peers]).map(line => line.replace('\t', ' ')),
   ]
+}
+
+/** The commit of a checkout, for people. */
+export function treeVersion(directory: string): string {
+  return printedBy('git', ['-C', directory, 'describe', '--always', '--dirty'])[0] ?? ''
 }
 
 /** Lines that a program prints; none when it cannot run. */

@@ -4,9 +4,11 @@
 import type { Figures } from './rows/row.ts'
 import type { SubjectName } from './subject.ts'
 
+/** `before` is cachesvc or authproxy of the tree that `--before` names. */
 export const columns = [
   'cachesvc',
   'authproxy',
+  'before',
   'nginx',
   'varnish',
   'squid',
@@ -20,7 +22,7 @@ export type Column = (typeof columns)[number]
 
 export interface Measured {
   readonly row: string
-  readonly subject: SubjectName
+  readonly column: Column
   readonly figures: Figures
 }
 
@@ -44,13 +46,13 @@ export class Results {
 
   /** Whether anything was measured in a row and a column. */
   hasRow(row: string, column: Column): boolean {
-    return this.#all.some(one => one.row === row && columnOf(one.subject) === column)
+    return this.#all.some(one => one.row === row && one.column === column)
   }
 
   /** Undefined when nothing was measured. */
   spread(row: string, figure: string, column: Column): Spread | undefined {
     const values = this.#all
-      .filter(one => one.row === row && columnOf(one.subject) === column)
+      .filter(one => one.row === row && one.column === column)
       .map(one => one.figures[figure])
       .filter(value => value !== undefined)
       .sort((a, b) => a - b)

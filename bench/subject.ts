@@ -164,14 +164,20 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+export interface SubjectOptions {
+  readonly origin: Program
+  readonly settings?: object | undefined
+  readonly tree?: string | undefined
+}
+
 /**
  * Starts a subject with its state below `directory`; the origin is the one it may ask. `settings` are further ones of authproxy, as
- * in its file.
+ * in its file. `tree` is the built checkout whose cachesvc or authproxy is started, this one if nothing is said.
  */
 export async function startSubject(
   name: SubjectName,
   directory: string,
-  { origin, settings = {} }: { readonly origin: Program; readonly settings?: object },
+  { origin, settings = {}, tree = project }: SubjectOptions,
 ): Promise<Program> {
   if (name === 'direct') return origin
   // squid and varnishd give up root's rights and have to reach their directories.
@@ -190,7 +196,7 @@ export async function startSubject(
       domains: [`127.0.0.1:${origin.port}`],
     }
     await writeFile(file, JSON.stringify(config))
-    return Program.start([join(project, 'bin/cachesvc'), '--config', file], options)
+    return Program.start([join(tree, 'bin/cachesvc'), '--config', file], options)
   }
   if (name === 'authproxy') {
     const file = join(directory, 'authproxy.yaml')
@@ -207,7 +213,7 @@ export async function startSubject(
       ...settings,
     }
     await writeFile(file, JSON.stringify(config))
-    return Program.start([join(project, 'bin/authproxy'), '-c', file], options)
+    return Program.start([join(tree, 'bin/authproxy'), '-c', file], options)
   }
   if (name === 'mod_auth_mellon') {
     await writeFile(join(directory, 'idp.xml'), identityProvider().metadata())

@@ -56,8 +56,11 @@ export interface Start {
   readonly signal: AbortSignal
 }
 
-/** Reads the configuration again, as after SIGHUP. Returns its problems; an empty list when the configuration has taken effect. */
-export type Reload = () => Promise<readonly string[]>
+/**
+ * Reads the configuration again, as after SIGHUP. Returns its problems; an empty list when the configuration has taken effect. After
+ * `givenUp` has fired nothing takes effect any more, and it rejects.
+ */
+export type Reload = (givenUp?: AbortSignal) => Promise<readonly string[]>
 
 export interface DaemonOptions {
   readonly log: Log
@@ -207,9 +210,12 @@ class Life {
     void notifier.reloading()
     let status = 'reload failed, the old configuration stays'
     let problems: readonly string[]
+    const giveUp = new AbortController()
     try {
-      const found = await this.#within(RELOAD_DEADLINE, this.#service.reload())
-      if (found === undefined) throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s`)
+      const found = await this.#within(RELOAD_DEADLINE, this.#service.reload(giveUp.signal))
+      if (found === undefined) {
+        throw new Error(`no answer within ${RELOAD_DEADLINE / 1000} s, so this reload is given up`)
+      }
       problems = found
       for (const problem of problems) log.error(problem)
       if (problems.length > 0) {
@@ -219,6 +225,8 @@ class Life {
         log.info('reloaded', { status })
       }
     } catch (error) {
+      // The operator is told that it failed, and a later reload may bring a newer configuration.
+      giveUp.abort()
       problems = [explainError(error)]
       log.error('not reloaded: the old configuration stays', { error })
     }

@@ -230,7 +230,6 @@ function zero(groups: Groups, from: number, to: number): boolean {
   return groups.slice(from, to).every(group => group === 0)
 }
 
-/** Two groups as an IPv4 address. */
 function ipv4At(groups: Groups, at: number): string {
   const [high = 0, low = 0] = groups.slice(at)
   return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`

@@ -166,9 +166,11 @@ t.test('a reload with problems changes nothing and tells all of them', async t =
 t.test('reloads that come during one are one more, and a stuck one is given up', async t => {
   let begun = 0
   const waiting: Array<(problems: readonly string[]) => void> = []
+  const signals: (AbortSignal | undefined)[] = []
   const d = daemon({
-    reload: () => {
+    reload: givenUp => {
       begun += 1
+      signals.push(givenUp)
       return new Promise(resolve => waiting.push(resolve))
     },
   })
@@ -188,6 +190,11 @@ t.test('reloads that come during one are one more, and a stuck one is given up',
     level: 'error',
     facts: { error: { message: /no answer within 60 s/ } },
   })
+  t.same(
+    signals.map(givenUp => givenUp?.aborted),
+    [false, true],
+    'it takes no effect later',
+  )
   d.signals.emit('SIGTERM')
   d.signals.emit('SIGHUP')
   t.equal(await d.code, 0)

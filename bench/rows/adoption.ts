@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { pathOf } from '../bare/content.ts'
 import { suitePaths, verified, verifiedPath } from '../bare/suite.ts'
-import { type Program, startSubject } from '../subject.ts'
+import type { Program } from '../subject.ts'
 import { metricsOf } from './hits.ts'
 import { type Row, type Stage, series, urlOf } from './row.ts'
 
@@ -29,9 +29,7 @@ export const adoption: Row = {
   },
   subjects: ['cachesvc'],
   async run(stage) {
-    const program = await startSubject('cachesvc', join(stage.directory, 'adoption'), {
-      origin: stage.origin,
-    })
+    const program = await stage.start(join(stage.directory, 'adoption'))
     try {
       await pause(stage.effort.rest)
       const adopted = await adopting(stage, program)

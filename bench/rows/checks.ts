@@ -5,7 +5,7 @@ import { freePort } from '../../test/fixtures/process/ports.ts'
 import { sp } from '../../test/fixtures/saml/idp.ts'
 import { pathOf as contentPath } from '../bare/content.ts'
 import type { LoadPlan } from '../load.ts'
-import { type Program, startSubject } from '../subject.ts'
+import type { Program } from '../subject.ts'
 import { middle, rateFigures, signIn, TURNS } from './gateway.ts'
 import { costOf, type Row, type Stage, urlOf } from './row.ts'
 
@@ -71,12 +71,12 @@ export const checkCost: Row = {
 
 /** An instance that answers checks as nginx sends them, and a plan of checks with a session. */
 async function startChecks(stage: Stage) {
-  const { subject, directory, origin } = stage
+  const { subject, directory } = stage
   const port = await freePort()
   const listenAddress = `127.0.0.1:${port}`
   const forwardAuth = { listenAddress, edge: 'nginx', trustedProxies: ['127.0.0.1'] }
   const settings = { forwardAuth }
-  const program: Program = await startSubject(subject, `${directory}/checks`, { origin, settings })
+  const program: Program = await stage.start(`${directory}/checks`, settings)
   const session = await signIn(subject, program).catch(async (error: unknown) => {
     await program.stop()
     throw error

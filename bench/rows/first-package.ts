@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { pathOf } from '../bare/content.ts'
 import { suitePaths, verifiedPath, verifiedSmallPath } from '../bare/suite.ts'
-import { startSubject } from '../subject.ts'
 import { fetched } from './adoption.ts'
 import { metricsOf } from './hits.ts'
 import { type Row, urlOf } from './row.ts'
@@ -23,7 +22,7 @@ export const firstPackage: Row = {
   subjects: ['cachesvc'],
   async run(stage) {
     const { origin, directory, effort } = stage
-    const program = await startSubject('cachesvc', join(directory, 'first-package'), { origin })
+    const program = await stage.start(join(directory, 'first-package'))
     try {
       await pause(effort.rest)
       const [small, large] = [verifiedSmallPath, verifiedPath(0)]

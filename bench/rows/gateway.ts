@@ -8,7 +8,7 @@ import { formOf, hrefOf, pathOf, readAsked } from '../../test/fixtures/saml/brow
 import { sp } from '../../test/fixtures/saml/idp.ts'
 import { pathOf as contentPath } from '../bare/content.ts'
 import type { LoadPlan } from '../load.ts'
-import { identityProvider, type Program, type SubjectName, startSubject } from '../subject.ts'
+import { identityProvider, type Program, type SubjectName } from '../subject.ts'
 import { costOf, type Row, type Stage, throughputFigures, throughputOf, urlOf } from './row.ts'
 
 const subjects: Row['subjects'] = [
@@ -90,8 +90,8 @@ export const gatewayMemory: Row = {
   },
   subjects,
   async run(stage) {
-    const { subject, directory, origin, effort } = stage
-    const program = await startSubject(subject, `${directory}/memory`, { origin })
+    const { directory, effort } = stage
+    const program = await stage.start(`${directory}/memory`)
     try {
       await pause(effort.rest)
       const idle = program.pss()
@@ -123,10 +123,10 @@ export const gatewayRules: Row = {
   },
   subjects: ['authproxy'],
   async run(stage) {
-    const { subject, directory, origin, effort } = stage
+    const { directory, effort } = stage
     const programs: Program[] = []
     const start = async (name: string, settings: object) => {
-      const program = await startSubject(subject, `${directory}/${name}`, { origin, settings })
+      const program = await stage.start(`${directory}/${name}`, settings)
       programs.push(program)
       const staged = { ...stage, program }
       const plan = await planOf(staged, { connections: 50, bytes: 1000 })

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { encodeRecord } from '../../lib/cache/store/catalogue/entry-log.ts'
 import { pathOf } from '../bare/content.ts'
-import { type Program, startSubject } from '../subject.ts'
+import type { Program } from '../subject.ts'
 import { proxies, type Row, type Stage, series, urlOf } from './row.ts'
 
 /** Each proxy is started anew, so that what other rows left in memory does not count. */
@@ -27,9 +27,7 @@ export const memory: Row = {
   subjects: proxies,
   once: true,
   async run(stage) {
-    const program = await startSubject(stage.subject, join(stage.directory, 'memory'), {
-      origin: stage.origin,
-    })
+    const program = await stage.start(join(stage.directory, 'memory'))
     try {
       await pause(stage.effort.rest)
       const idle = program.pss()
@@ -71,9 +69,7 @@ export const million: Row = {
 
 async function start(stage: Stage, directory: string) {
   const began = performance.now()
-  const program = await startSubject('cachesvc', directory, {
-    origin: stage.origin,
-  })
+  const program = await stage.start(directory)
   const response = await fetch(`http://127.0.0.1:${program.port}/_cachesvc/healthz`)
   if (!response.ok) throw new Error(`healthz says ${response.status}`)
   return { program, seconds: (performance.now() - began) / 1000 }

@@ -32,6 +32,8 @@ export interface Stage {
   readonly subject: SubjectName
   readonly program: Program
   readonly origin: Program
+  /** Starts the subject once more, of the same tree; `settings` as in `startSubject`. */
+  start(directory: string, settings?: object): Promise<Program>
   readonly load: LoadClient
   readonly contents: Contents
   /** Different for every measurement: for names that no cache knows. */

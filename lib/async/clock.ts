@@ -24,7 +24,6 @@ export interface Clock {
   after(delay: Milliseconds, action: () => void): () => void
 }
 
-/** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),

@@ -10,7 +10,6 @@ export class Lifetime {
   #reason: Error | undefined
   #whenOver: Array<(reason: Error) => void> | undefined
 
-  /** A lifetime that ends when the signal fires. */
   static until(signal: AbortSignal): Lifetime {
     const lifetime = new Lifetime()
     const end = (): void => lifetime.end(asError(signal.reason))
@@ -30,7 +29,6 @@ export class Lifetime {
     return this.#reason !== undefined
   }
 
-  /** The reason of the end; undefined until then. */
   get reason(): Error | undefined {
     return this.#reason
   }

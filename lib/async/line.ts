@@ -9,7 +9,6 @@ interface Queue<Request> {
   readonly requests: Set<Request>
   /** The round of its last turn, or the round in which it came. */
   since: number
-  /** The number of connections that its client holds. */
   holds: number
 }
 
@@ -19,7 +18,6 @@ export class Line<Request extends { readonly client: string }> {
   #round = 0
   size = 0
 
-  /** The number of waiting requests of each client. */
   waiting(): ReadonlyMap<string, number> {
     return new Map([...this.#clients].map(([client, { requests }]) => [client, requests.size]))
   }

@@ -13,7 +13,6 @@ export class SingleFlight<Result> {
     return flight
   }
 
-  /** The number of running tasks. */
   get size(): number {
     return this.#flights.size
   }

@@ -2,7 +2,7 @@
  * Runs a task in a thread of its own, so that heavy work does not delay requests.
  */
 import { getPriority, setPriority } from 'node:os'
-import { Worker } from 'node:worker_threads'
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import type { Clock, Milliseconds } from './clock.ts'
 import { withDeadline } from './deadline.ts'
 
@@ -55,6 +55,19 @@ export function answerOfThread<Result>(
     runInThread(program, { ...thread, signal: stop }, (result: Result, resolve) => resolve(result)),
   )
 }
+
+/**
+ * In a thread, does its task with the priority of background jobs, and sends the result. In the main thread it does nothing, because a
+ * program of a thread can also be a module of others.
+ */
+export async function doTaskOfThread<Task>(work: (task: Task) => Promise<unknown>): Promise<void> {
+  if (isMainThread || parentPort === null) return
+  lowerPriority(backgroundNiceness)
+  parentPort.postMessage(await work(workerData))
+}
+
+/** The priority of background jobs. */
+export const backgroundNiceness = 10
 
 /**
  * Lowers the priority of the calling thread, unless the whole process has that priority already. Does nothing where the system forbids it.

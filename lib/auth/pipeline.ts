@@ -33,8 +33,8 @@ import {
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
-import type { FormReader } from './login/form-reader.ts'
-import { openResubmission } from './login/resubmission.ts'
+
+import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'

@@ -63,13 +63,20 @@ export class RulesInForce {
     return this.#waiting
   }
 
-  /** Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot. */
-  async replace(config: Config): Promise<void> {
+  /**
+   * Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot, and
+   * the reason of `givenUp` when that has fired meanwhile.
+   */
+  async replace(config: Config, givenUp?: AbortSignal): Promise<void> {
     const next = inForce(this.#started, config, this.config)
     const brand = await readBrand(next)
     const backend = this.#parts.backendOf(next)
     const before = this.#groupNames
     const names = before?.path === next.groupNames ? before : await namesFor(next, this.#parts)
+    if (givenUp?.aborted) {
+      if (names !== before) await names?.close()
+      throw givenUp.reason
+    }
     // Compared with the start: settings that need a restart stay pending across later reloads.
     this.#waiting = needRestart(this.#started, config, this.config)
     // Requests that are under way keep their old backend; its connections go when they are idle.

@@ -35,9 +35,8 @@ import { IdentityTokens } from './identity/identity-token.ts'
 import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
-import { formReader } from './login/form-reader.ts'
-import { stateOf } from './login/login-state.ts'
-import { lastOwner } from './login/owner.ts'
+import { lastOwner, stateOf } from './login/login-state.ts'
+import { formReader } from './login/resubmission.ts'
 import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
 import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
@@ -290,7 +289,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...backendReadings(() => rules.backend),
     ...samlReadings(() => saml.readings()),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
-    shared_store_waiting: () => shared?.waiting ?? 0,
+    shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
     group_names_outdated: () => (rules.groupNames?.problem === undefined ? 0 : 1),
   })
   const ending = endWithSessions({
@@ -298,7 +297,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     lasting: () => main.underWay(),
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
-  shared?.whenEnded(() => ending.lookNow())
+  shared?.revocations?.whenEnded(ending.lookNow)
   const endWatch = new ClientIdentityWatch({
     log,
     current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),
@@ -324,10 +323,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
 
   const listens = await listenAll({ config, log, main, adminServer, checks }, options.start.sockets)
-  const reload = async (): Promise<readonly string[]> => {
+  const reload: Reload = async givenUp => {
     const again = await options.reload()
     if ('problems' in again) return again.problems
-    await rules.replace(again.config)
+    await rules.replace(again.config, givenUp)
     if (rules.waiting.length > 0) {
       log.warn('these settings wait for a restart', { settings: rules.waiting.join(', ') })
     }

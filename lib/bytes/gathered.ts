@@ -45,7 +45,6 @@ export class GatheredBytes {
     return bytes
   }
 
-  /** Drops all bytes. */
   clear(): void {
     this.#memory = none
     this.#length = 0

@@ -41,12 +41,10 @@ export class Pace {
     this.#paid = paid
   }
 
-  /** The moment at which the rate has allowed all bytes the client got, on the monotonic clock. */
   get paid(): Milliseconds {
     return this.#paid
   }
 
-  /** Whether bytes wait for the rate. */
   get waits(): boolean {
     return this.#waiting.size > 0
   }

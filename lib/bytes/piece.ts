@@ -13,7 +13,6 @@ export class Piece {
     this.#block = block
   }
 
-  /** Whether it holds a block. */
   get keepsBlock(): boolean {
     return this.#block !== undefined
   }

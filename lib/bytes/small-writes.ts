@@ -16,7 +16,6 @@ import { TLSSocket } from 'node:tls'
 /** The writer calls this when the kernel has the bytes, or with the error that prevents it for good. */
 export type WriteListener = (error?: Error | null) => void
 
-/** The most bytes of a small write. */
 const mostSmall = 64 * 1024
 /** The number of blocks of `mostSmall` bytes that wait together. */
 const mostBlocks = 8

@@ -4,23 +4,22 @@
 import type { Clock } from '../async/clock.ts'
 import type { BlockPool } from '../bytes/block-pool.ts'
 import type { OriginClient } from '../http/client/client.ts'
-import { formatUri, type TargetUri } from '../http/message/target.ts'
+import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
 import { recentEntries } from '../recent.ts'
 import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
-import { offlineFailure } from './answer/errors.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
-import { ChangeCounts } from './delay/change-counts.ts'
+import { ChangeCounts } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
-import { admitRedirect, admitTarget, type Rules } from './policy/policy.ts'
+import type { Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
@@ -35,11 +34,9 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly clock: Clock
   readonly log: Logger
   readonly origin: OriginClient
-  /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly version: string
   readonly onFailover: () => void
-  /** The credentials that the proxy has for origins. */
   readonly credentials: () => OriginCredentials
   readonly onAhead: AheadFetchParts['onEnd']
   readonly onRefresh: RefreshParts['onEnd']
@@ -57,7 +54,7 @@ export type AnswerParts = Awaited<ReturnType<typeof makeAnswerParts>>
 
 /** Makes the parts, and reads the known suites from disk. It asks no origin yet. */
 export async function makeAnswerParts(parts: AnswerPartsOptions) {
-  const { rules, store, clock, log, origin, onFailover } = parts
+  const { rules, store, clock, log, onFailover } = parts
   const {
     cacheDirectory,
     suites: { memory },
@@ -72,26 +69,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     places: uri => placesOf(uri, rules().config.archives),
     impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
-  const ask = askOrigins({
-    origin,
-    mirrors,
-    refusal: () => (rules().config.offline ? offlineFailure() : undefined),
-    admit: to => admitTarget({ kind: 'fetch', authority: to }, rules().policy),
-    confined: (to, wanted) => admitRedirect(to, wanted, rules().confinements),
-    passes: uri => {
-      const { archives, redirects } = rules().config
-      return (archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass'
-    },
-    credentials: uri => parts.credentials().of(uri),
-    onRefused: ({ setting }, place) =>
-      fetchLog.warn('an origin refuses the credentials that this proxy has for it', {
-        setting,
-        target: formatUri(place),
-      }),
-    via: () => (rules().config.via ? `1.1 ${parts.pseudonym}` : undefined),
-    // Some archives admit only agents that begin with the name of apt's.
-    agent: () => rules().config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${parts.version})`,
-  })
+  const ask = askOrigins({ ...parts, log: fetchLog, mirrors })
   const onBroken: FetchEvents['onBroken'] = place => mirrors.brokeOff(place)
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'

@@ -14,16 +14,17 @@ import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { recentEntries } from '../recent.ts'
 import {
-  notKeptResponse,
-  notStoredResponse,
+  failedResponse,
   originStatusResponse,
   refusedResponse,
   tooManyConnectionsResponse,
+  withoutFileResponse,
 } from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
-import type { BuildAnswers } from './builds/answers.ts'
+import { answerInBuild } from './builds/answers.ts'
+import type { Builds } from './builds/builds.ts'
 import {
   type AdmittedTarget,
   admitClient,
@@ -46,7 +47,7 @@ interface PipelineParts
     AnswerParts,
     'answerer' | 'fetcher' | 'negative' | 'suites' | 'delays' | 'settleRelease'
   > {
-  readonly builds: BuildAnswers
+  readonly builds: Builds
   readonly rules: () => Rules
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
@@ -60,7 +61,7 @@ interface PipelineParts
 /** The handler of all requests but CONNECT, which has its own handler (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   let destinations: Destinations | undefined
-  const credentialHosts = new CredentialHosts(parts.clock)
+  const otherHost = credentialMemory(parts.clock)
   return request => {
     const rules = parts.rules()
     if (destinations?.rules !== rules) destinations = new Destinations(rules)
@@ -89,7 +90,7 @@ export function pipeline(parts: PipelineParts): Handler {
     const { confinement } = destination
     const kept = confinement && admitToArchive(request.client.address, confinement)
     if (kept !== undefined) return refusedResponse(request, kept)
-    const shared = sharedCredentials(request, destination, { admission, credentialHosts })
+    const shared = sharedCredentials(request, destination, { admission, otherHost })
     if (shared !== undefined) return refusedResponse(request, shared)
 
     // Does this client have no more connections than it may have?
@@ -114,7 +115,7 @@ function settled(
   if (asOf === undefined) return answered(request, file, admittance)
   return continueWhenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
     'sentence' in found
-      ? notKeptResponse({ request, file }, found.sentence)
+      ? failedResponse({ request, file }, 'no-snapshot', { status: 404, sentence: found.sentence })
       : answered(request, destinationUnderKey(file, found.key), admittance),
   )
 }
@@ -123,12 +124,14 @@ function settled(
 function sharedCredentials(
   request: Request,
   { underOurAddress, asked }: FileDestination,
-  by: { readonly admission: AdmittedTarget; readonly credentialHosts: CredentialHosts },
+  by: {
+    readonly admission: AdmittedTarget
+    readonly otherHost: ReturnType<typeof credentialMemory>
+  },
 ): Refusal | undefined {
   const credentials = request.fields.get('Authorization') ?? asked.userinfo
   if (credentials === undefined || !underOurAddress || by.admission.trusted) return undefined
-  const client = request.client.address
-  const other = by.credentialHosts.otherThan(asked.host, { client, credentials })
+  const other = by.otherHost(asked.host, request.client.address, credentials)
   if (other === undefined) return undefined
   return {
     deny: 'credentials',
@@ -159,11 +162,10 @@ function answered(
     via: `1.1 ${parts.pseudonym}`,
   }
   // Does the request belong to a build, which may have recorded the answer?
-  const build = buildOf(request, file.build)
+  const name = buildOf(request, file.build)
+  const plain = (noted: AllowedRequest) => fromArchive(noted, admittance)
   const response =
-    build === undefined
-      ? fromArchive(allowed, admittance)
-      : parts.builds.answer(build, allowed, noted => fromArchive(noted, admittance))
+    name === undefined ? plain(allowed) : answerInBuild({ name, allowed, plain }, parts)
   return file.underOurAddress
     ? continueWhenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
@@ -257,15 +259,12 @@ function answer(
         decision.because === 'only-if-cached' && fetcher.isFetchedAnew(allowed.file.key)
       return arriving
         ? answerer.fetched(allowed, 'absent')
-        : notStoredResponse(allowed, decision.because)
+        : withoutFileResponse(allowed, decision.because)
     }
     case 'origin':
       return decision.because === 'absent' || decision.because === 'unreadable'
         ? answerer.fetched(allowed, decision.because)
-        : passedResponse(allowed, decision.because, {
-            ...parts,
-            sendsVia: () => parts.rules().config.via,
-          })
+        : passedResponse(allowed, decision.because, parts)
   }
 }
 
@@ -285,29 +284,20 @@ const most = 10_000
 /** The time for which a host counts after it last got the credentials. */
 const memory: Milliseconds = 10 * 60_000
 
-class CredentialHosts {
-  readonly #clock: Pick<Clock, 'elapsed'>
+/**
+ * Makes a function that returns the other host that got these credentials of a client before; undefined when only this host has got them.
+ */
+function credentialMemory(clock: Pick<Clock, 'elapsed'>) {
   /** The host that got the credentials, and the moment when it last did, by a digest of the client and its credentials. */
-  readonly #hosts = recentEntries<string, { readonly host: string; at: Milliseconds }>(most)
-  readonly #key = randomBytes(32)
-
-  constructor(clock: Pick<Clock, 'elapsed'>) {
-    this.#clock = clock
-  }
-
-  /** The other host that got these credentials of a client before; undefined when only this host has got them. */
-  otherThan(
-    host: string,
-    of: { readonly client: string; readonly credentials: string },
-  ): string | undefined {
-    const digest = createHmac('sha256', this.#key)
-      .update(`${of.client} ${of.credentials}`)
-      .digest('base64')
-    const now = this.#clock.elapsed()
-    const first = this.#hosts.get(digest)
+  const hosts = recentEntries<string, { readonly host: string; at: Milliseconds }>(most)
+  const key = randomBytes(32)
+  return (host: string, client: string, credentials: string): string | undefined => {
+    const digest = createHmac('sha256', key).update(`${client} ${credentials}`).digest('base64')
+    const now = clock.elapsed()
+    const first = hosts.get(digest)
     if (first !== undefined && first.host !== host && now - first.at < memory) return first.host
     if (first?.host === host) first.at = now
-    else this.#hosts.set(digest, { host, at: now })
+    else hosts.set(digest, { host, at: now })
     return undefined
   }
 }

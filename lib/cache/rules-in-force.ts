@@ -5,10 +5,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
-import { OriginCredentials } from './fetch/origin-credentials.ts'
+import { type OriginCredentials, readCredentials } from './fetch/origin-credentials.ts'
 import type { OpenListeners } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
-import { type OwnIdentity, ownIdentity } from './policy/routing.ts'
+import { ownIdentity } from './policy/routing.ts'
 
 /** A configuration, and the warnings about it for the overview. */
 export interface LoadedConfig {
@@ -29,8 +29,6 @@ export class RulesInForce {
   readonly #started: Config
   #warnings: readonly string[]
   #pending: readonly string[] = []
-  /** The names, addresses and ports of this machine with which the rules were made. */
-  #own: OwnIdentity
   #rules: Rules
   #credentials: OriginCredentials
   /** Returns the rules that are in force. Parts call it for each decision, so that a reload takes effect. */
@@ -40,9 +38,8 @@ export class RulesInForce {
     this.#parts = parts
     this.#started = config
     this.#warnings = warnings
-    this.#own = ownIdentity(config, parts.listening.ports)
-    this.#rules = rulesOf(config, this.#own)
-    this.#credentials = OriginCredentials.read(config.archives, process.env)
+    this.#rules = rulesOf(config, ownIdentity(config, parts.listening.ports))
+    this.#credentials = readCredentials(config.archives, process.env)
   }
 
   get config(): Config {
@@ -54,7 +51,6 @@ export class RulesInForce {
     return [...this.#warnings, ...this.#credentials.warnings]
   }
 
-  /** The credentials that the proxy has for origins. */
   get credentials(): OriginCredentials {
     return this.#credentials
   }
@@ -70,10 +66,7 @@ export class RulesInForce {
    */
   refresh(): void {
     const own = ownIdentity(this.config, this.#parts.listening.ports)
-    if (!isDeepStrictEqual(own, this.#own)) {
-      this.#own = own
-      this.#rules = rulesOf(this.config, own)
-    }
+    if (!isDeepStrictEqual(own, this.#rules.policy.own)) this.#rules = rulesOf(this.config, own)
     this.#parts.clock.after(identityInterval, () => this.refresh())
   }
 
@@ -82,13 +75,12 @@ export class RulesInForce {
    * nothing, when a file of credentials cannot be used.
    */
   replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
-    this.#credentials = OriginCredentials.read(config.archives, process.env)
+    this.#credentials = readCredentials(config.archives, process.env)
     this.#warnings = warnings
     this.#pending = needRestart(this.#started, config, certifying).map(
       setting => `${setting} has changed; it takes effect when the service is restarted`,
     )
     const next = inForce(this.#started, config, certifying)
-    this.#own = ownIdentity(next, this.#parts.listening.ports)
-    this.#rules = rulesOf(next, this.#own)
+    this.#rules = rulesOf(next, ownIdentity(next, this.#parts.listening.ports))
   }
 }

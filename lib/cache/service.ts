@@ -22,7 +22,6 @@ import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import { BuildAnswers } from './builds/answers.ts'
 import { Builds } from './builds/builds.ts'
 import { MissingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
@@ -197,7 +196,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds: new BuildAnswers({ builds, store, suites }),
+    builds,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -241,7 +240,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
     await listening.open(where, server, tls)
   } catch (error) {
-    await breakOff(running)
+    for (const step of stopSteps(running, undefined)) await step.stop()
     throw error
   }
   const { listeners } = listening
@@ -251,7 +250,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   if (mismatch !== undefined) log.warn(mismatch)
   settings.refresh()
   retain(running)
-  const reload = () => reloadSettings(running)
+  const reload: Reload = givenUp => reloadSettings(running, givenUp)
   store.answerCommands(
     control({
       sources: pages.sources,
@@ -278,8 +277,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const working = () => ({
     fetches: answers.fetcher.count,
     writes: store.writing,
-    adoptions: suites.adopting,
-    jobs: suites.jobs,
+    adoptions: suites.adoptions.count,
+    jobs: suites.adoptions.jobs,
   })
   const idle = async () => {
     while (answers.fetcher.count > 0 || store.writing > 0) {
@@ -344,11 +343,20 @@ function retain({ store, settings, suites, builds }: RunningParts): void {
   store.recheckAfter(verification.maxAge)
 }
 
-/** Reads the configuration again. Returns its problems; none when it has taken effect. */
-async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
+/** Reads the configuration again, as `Reload` says. What waits for files comes first, so that all settings take effect in one moment. */
+async function reloadSettings(
+  parts: RunningParts,
+  givenUp: AbortSignal | undefined,
+): Promise<readonly string[]> {
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
+  // The system may trust other authorities now.
+  const trusted = await trustedAuthorities(settings.config, log).catch(error => {
+    log.warn('the authorities of before stay in force', { error })
+    return undefined
+  })
+  givenUp?.throwIfAborted()
   try {
     settings.replace(loaded, https.interceptor !== undefined)
   } catch (error) {
@@ -358,37 +366,17 @@ async function reloadSettings(parts: RunningParts): Promise<readonly string[]> {
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
   log.setLevel(settings.config.log.level)
-  // The system may trust other authorities now.
-  try {
-    const trusted = await trustedAuthorities(settings.config, log)
-    origin.dialler.trust(trusted)
-    const problem = parts.opened?.reload(settings.config.sharedStore, trusted)
-    if (problem !== undefined) log.warn(problem)
-  } catch (error) {
-    log.warn('the authorities of before stay in force', { error })
-  }
+  if (trusted === undefined) return []
+  origin.dialler.trust(trusted)
+  const problem = parts.opened?.reload(settings.config.sharedStore, trusted)
+  if (problem !== undefined) log.warn(problem)
   return []
 }
 
-/** Ends the parts that run already when a listener does not open. `startService` closes the store, which it opened. */
-async function breakOff(parts: RunningParts): Promise<void> {
-  const { https, verification, ahead, refreshing, delays, suites, days, listening, builds } = parts
-  https.stop()
-  await verification.close()
-  await parts.unreferenced.close()
-  await refreshing.close()
-  await ahead.close()
-  await delays.close()
-  await parts.changeCounts.close()
-  await suites.close()
-  await parts.closeSharing()
-  await parts.opened?.close(AbortSignal.abort())
-  await builds.close()
-  await days.close()
-  await listening.close(AbortSignal.abort())
-}
-
-/** The steps of stopping, in their order: first the parts that clients see, then the parts those need. */
+/**
+ * The steps of stopping, in their order: first the parts that clients see, then the parts those need. They also end the parts that run
+ * already when a listener does not open.
+ */
 function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,

@@ -30,55 +30,53 @@ import { VaryingLine } from './wire/varying-line.ts'
 /** Bytes of requests that may wait for earlier answers before the connection stops reading. */
 const mostUnread = 64 * 1024
 
-/** The state that the connections of one server share. */
-export class FastPath {
+/** What the fast path needs of its server. */
+interface ServerParts {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
+  /** Gives the connection to Node's server. */
+  readonly toNode: (socket: Socket) => void
+  /** Tells the client what is wrong with the head or the content that has begun, by Node's code for it. */
+  readonly refuse: (code: string, socket: Socket) => void
+}
+
+/** The state that the connections of one server share. */
+export class FastPath {
+  readonly server: ServerParts
   readonly varying: VaryingLine<Framing> | undefined
   /** The field lines of a response after which the connection stays open. */
   readonly keepAlive: string
   #date = { second: Number.NaN, line: '' }
 
-  constructor(options: HttpServerOptions, exchanges: Exchanges, targets: TargetReader) {
-    this.options = options
-    this.exchanges = exchanges
-    this.targets = targets
-    const { varying } = options
+  constructor(server: ServerParts) {
+    this.server = server
+    const { varying, limits } = server.options
     this.varying = varying === undefined ? undefined : new VaryingLine(varying)
-    const idle = Math.floor(options.limits.idle / 1000)
+    const idle = Math.floor(limits.idle / 1000)
     this.keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${idle}\r\n`
   }
 
   /** Takes a new connection. `first` are bytes already read from it. */
-  add(socket: Socket, connection: Connection, exits: Exits, first?: Buffer): void {
-    const fast = new FastConnection(socket, connection, this, exits)
+  add(socket: Socket, connection: Connection, first?: Buffer): void {
+    const fast = new FastConnection(socket, connection, this)
     connection.fast = fast
     if (first !== undefined && first.length > 0) fast.take(first)
   }
 
   /** The line of the Date field (RFC 9110 section 6.6.1), made once a second. */
   get dateLine(): string {
-    const now = this.options.clock.now()
+    const now = this.server.options.clock.now()
     const second = Math.floor(now / 1000)
     if (second !== this.#date.second) this.#date = { second, line: `Date: ${formatDate(now)}\r\n` }
     return this.#date.line
   }
 }
 
-/** The ways in which a connection leaves the fast path. */
-interface Exits {
-  /** Gives the connection to Node's server. */
-  readonly toNode: () => void
-  /** Tells the client what is wrong with the head or the content that has begun, by Node's code for it. */
-  readonly refuse: (code: string) => void
-}
-
-class FastConnection implements RequestReading, ResponseOwner {
+class FastConnection implements RequestReading {
   readonly socket: Socket
   readonly path: FastPath
   readonly #connection: Connection
-  readonly #exits: Exits
   readonly #reader: PlainHeadReader
   /** Bytes that are read and not yet understood: the beginning of a head. */
   readonly #unread = new GatheredBytes()
@@ -98,13 +96,16 @@ class FastConnection implements RequestReading, ResponseOwner {
   /** The time since which a head is incomplete, or since the first head is awaited; undefined between requests. */
   #headSince: Milliseconds | undefined
 
-  constructor(socket: Socket, connection: Connection, path: FastPath, exits: Exits) {
+  constructor(socket: Socket, connection: Connection, path: FastPath) {
     this.socket = socket
     this.path = path
     this.#connection = connection
-    this.#exits = exits
-    this.#reader = new PlainHeadReader(path.targets, path.options.limits, path.varying)
-    this.#headSince = path.options.clock.elapsed()
+    this.#reader = new PlainHeadReader(
+      path.server.targets,
+      path.server.options.limits,
+      path.varying,
+    )
+    this.#headSince = path.server.options.clock.elapsed()
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
     socket.once('close', this.#onClose)
@@ -187,7 +188,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     this.#unread.keep(bytes, this.#state === 'over' ? bytes.length : at)
     if (this.#awaitsAnswers) flushWrites()
     if (this.#awaitsAnswers) this.#goOn()
-    else if (this.#unread.length > 0) this.#headSince ??= this.path.options.clock.elapsed()
+    else if (this.#unread.length > 0) this.#headSince ??= this.path.server.options.clock.elapsed()
     this.#hold()
     return this.#arriving?.brisk === true
   }
@@ -208,12 +209,12 @@ class FastConnection implements RequestReading, ResponseOwner {
   }
 
   readonly #onDrain = (): void => {
-    if (this.#headSince !== undefined) this.#headSince = this.path.options.clock.elapsed()
+    if (this.#headSince !== undefined) this.#headSince = this.path.server.options.clock.elapsed()
     this.socket.resume()
   }
 
   #begin(head: PlainHead): void {
-    const { options, exchanges } = this.path
+    const { options, exchanges } = this.path.server
     const { underWay } = this.#connection
     if (underWay.size >= options.limits.pipelined) flushWrites()
     // Node's server reads on after `pause`, and so does the fast path.
@@ -248,7 +249,7 @@ class FastConnection implements RequestReading, ResponseOwner {
 
   #receive(length: number): FastContent {
     const readOn = () => void this.socket.resume()
-    const content = new FastContent(length, this.path.options.clock.elapsed(), readOn)
+    const content = new FastContent(length, this.path.server.options.clock.elapsed(), readOn)
     this.#content = content
     this.#connection.content = content
     return content
@@ -282,7 +283,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     socket.off('end', this.#onEnd).off('error', this.#onError).off('close', this.#onClose)
     socket.pause()
     socket.unshift(this.#unread.take())
-    this.#exits.toNode()
+    this.path.server.toNode(socket)
     socket.resume()
   }
 
@@ -291,7 +292,7 @@ class FastConnection implements RequestReading, ResponseOwner {
     this.#unread.take()
     // No request follows content that is not complete.
     if (this.#arriving !== undefined) this.#due.at(-1)?.last()
-    this.#exits.refuse(code)
+    this.path.server.refuse(code, this.socket)
   }
 
   /** A client that has ended its side gets the responses that are ready, and the connection ends, as with Node. */
@@ -322,17 +323,6 @@ function standsAlone({ method, length }: PlainHead): boolean {
   return length > 0 || (method !== 'GET' && method !== 'HEAD')
 }
 
-/** The connection that a response goes to. */
-interface ResponseOwner {
-  readonly socket: Socket
-  /** Field lines that are the same for all connections of a server. */
-  readonly path: { readonly keepAlive: string; readonly dateLine: string }
-  /** Called when the whole response has been written. */
-  written(): void
-  /** Called when a response has failed. The connection ends with it. */
-  broken(): void
-}
-
 const noTrailers = lastChunk(Fields.empty)
 
 /**
@@ -340,7 +330,7 @@ const noTrailers = lastChunk(Fields.empty)
  * bytes, and so their source. Head and content up to 64 KiB leave together at the end of the turn, behind those of earlier responses.
  */
 class FastResponse implements ResponseWriter {
-  readonly #to: ResponseOwner
+  readonly #to: FastConnection
   /** The writes that wait for its turn; undefined once that has come. */
   #held: Array<() => void> | undefined = []
   /** The head, which is written with the first bytes of content. */
@@ -352,7 +342,7 @@ class FastResponse implements ResponseWriter {
   /** Whether some of it has been given to the connection. */
   #left = false
 
-  constructor(to: ResponseOwner) {
+  constructor(to: FastConnection) {
     this.#to = to
   }
 

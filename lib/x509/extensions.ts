@@ -94,7 +94,6 @@ function inNetwork(cidr: string): Within {
   return address => network.has(address)
 }
 
-/** The number of a revocation list. */
 export function listNumberExtension(number: number): x509.Extension {
   const { asn1, structures, x509 } = library()
   const value = asn1.AsnConvert.serialize(new structures.CRLNumber(number))

@@ -20,7 +20,6 @@ interface Library {
 
 let loaded: Library | undefined
 
-/** The library. It is loaded at the first call. */
 export function library(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)

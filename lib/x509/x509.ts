@@ -24,7 +24,6 @@ import { library } from './library.ts'
 
 export type { PermittedNames } from './extensions.ts'
 
-/** A certificate's properties. */
 export type Certificate = Readonly<ReturnType<typeof readCertificate>>
 
 /** The certificates in a PEM text, in its order. Private keys and other text are ignored. Throws when one is malformed. */
@@ -61,7 +60,6 @@ function readCertificate(block: string) {
       const other = new NodeCertificate(der)
       return other.checkIssued(node) && other.verify(node.publicKey)
     },
-    /** Whether the private key belongs to this certificate. */
     hasKey: (key: KeyObject) => node.checkPrivateKey(key),
   }
 }
@@ -104,7 +102,6 @@ export const canIssue = (key: KeyObject): boolean => algorithmOf(key) !== undefi
 /** The key of leaves: the public key, and the private key as PKCS #8 in PEM. */
 export type LeafKey = Readonly<Awaited<ReturnType<typeof generateLeafKey>>>
 
-/** A new P-256 pair. */
 export async function generateLeafKey() {
   const { publicKey, privateKey } = await webcrypto.subtle.generateKey(p256, true, usages)
   return { publicKey, pem: exportKey(privateKey) }

@@ -8,8 +8,7 @@ import { askOwner } from '../../lib/admin-socket.ts'
 import { systemClock } from '../../lib/async/clock.ts'
 import { explainFromFile } from '../../lib/auth/explain.ts'
 import { lockOf } from '../../lib/auth/keys/dynamic-file.ts'
-import { keepKnown } from '../../lib/auth/login/login-state.ts'
-import { ownerCookie } from '../../lib/auth/login/owner.ts'
+import { keepKnown, ownerCookie } from '../../lib/auth/login/login-state.ts'
 import type { SamlParts } from '../../lib/auth/login/parts.ts'
 import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
 import { Fields } from '../../lib/http/message/field.ts'
@@ -117,6 +116,8 @@ t.test('a reload replaces the backend and what passes, and keeps sessions', asyn
   const client = await RawClient.connect(t, gateway.port)
   t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'first')
   t.equal((await client.get('/open/', { Host: domain })).status, 401)
+  await t.rejects(gateway.service.reload(AbortSignal.abort(new Error('late'))), /late/)
+  t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'first', 'given up')
   t.same(await gateway.service.reload(), [])
   t.equal((await client.get('/', { Host: domain, Cookie: cookie })).text, 'second')
   t.equal((await client.get('/open/', { Host: domain })).status, 200)

@@ -15,7 +15,10 @@ t.test('offline serves what is stored and asks no origin', async t => {
   const fields = { 'Cache-Control': 'must-revalidate' }
   origin.at('*', file({ content: 'hello', etag: '"1"', fields }))
   for (const path of [deb, index]) await cache.warm(origin.url(path))
-  await cache.reload({ ...settings, offline: true })
+  const offline = { ...settings, offline: true }
+  await t.rejects(cache.reload(offline, AbortSignal.abort(new Error('late'))), /late/)
+  t.equal((await cache.get(origin.url(`${deb}.new`))).status, 200, 'a reload that was given up')
+  await cache.reload(offline)
   const before = origin.requests.length
 
   const update = { 'Cache-Control': 'max-age=0' }

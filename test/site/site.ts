@@ -169,6 +169,19 @@ function addressOf(place: string): string {
   return pathToFileURL(join(site, place)).href
 }
 
+/** What readers type, and where the answer stands: the six answers first, others first or second. */
+const answers = [
+  ['archive is down', 'docs/answers.html#what-happens-when-the-archive-is-down'],
+  ['cache https', 'docs/answers.html#can-it-cache-https'],
+  ['what does the application see', 'docs/answers.html#what-does-the-application-see-of-a-user'],
+  ['take access away', 'docs/answers.html#how-do-i-take-access-away-now'],
+  ['back up', 'docs/answers.html#what-do-i-back-up'],
+  ['how large', 'docs/answers.html#how-large-must-it-be'],
+  ['memory', 'docs/sizing.html'],
+  ['disk full', 'docs/troubleshooting.html#when-the-disk-is-full'],
+  ['logout', 'docs/authproxy-applications.html#logout-signing-a-user-out'],
+] as const
+
 async function searches(t: Test, browser: Browser): Promise<void> {
   const page = await browser.newPage()
   const complaints = listen(page)
@@ -181,8 +194,18 @@ async function searches(t: Test, browser: Browser): Promise<void> {
   await page.waitForURL('**/docs/configuration.html#freshnessserve_stale')
   await page.fill('#site-words', 'a<b>& nothing of that')
   await page.locator('#site-found', { hasText: /^Nothing/ }).waitFor()
-  await page.fill('#site-words', 'archive is down')
-  await page.locator('#site-results a').first().waitFor()
+  for (const [words, address] of answers) {
+    await page.fill('#site-words', words)
+    await page.locator('#site-results a').first().waitFor()
+    const [first = '', second = ''] = await page
+      .locator('#site-results a')
+      .evaluateAll(links => links.map(link => link.getAttribute('href') ?? ''))
+    const among = address.includes('answers') ? [first] : [first, second]
+    t.ok(
+      among.some(href => href.endsWith(address)),
+      `${words}: ${first}, ${second}`,
+    )
+  }
   t.strictSame(complaints, [])
   t.strictSame(await findings(page), [], 'what is found is accessible')
   await page.close()

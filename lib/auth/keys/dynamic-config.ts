@@ -22,15 +22,12 @@ export interface SealingKey {
   readonly key: Buffer
 }
 
-/** A secret of A secret of 32 bytes. */
+/** A key of session tokens, or of values that browsers keep. */
 export interface SecretKey extends Key, SealingKey {}
 
 /** P-256. */
 export interface IdentityKey extends Key {
-  /**
-   * The moment from which the key may sign, because the verifiers have to fetch it first; undefined when it is the usual time
-   * of its kind.
-   */
+  /** The moment from which verifiers have fetched the key and it may sign; undefined when it is the usual time of its kind. */
   readonly signs?: Milliseconds | undefined
   /** PKCS #8 in PEM. Never log it. */
   readonly privateKey: string
@@ -61,10 +58,7 @@ export interface KeyMakingOptions {
 }
 
 const CERTIFICATE_LIFETIME: Milliseconds = 10 * 365 * 86_400_000
-/**
- * The time an old identity key stays after a rotation. It is longer than the time until the new key signs and the lifetime of a
- * token.
- */
+/** The time an old identity key stays: longer than the time until the new key signs and the lifetime of a token. */
 const IDENTITY_OVERLAP: Milliseconds = 3_600_000
 
 /** New keys of every kind. */
@@ -120,10 +114,7 @@ export async function rotateKeys(
   }
 }
 
-/**
- * The moment a new SAML key begins to sign. The IdP has half of the overlap to fetch it, and the old key stays for the other
- * half.
- */
+/** The moment a new SAML key begins to sign: the IdP has half of the overlap to fetch it, and the old key stays for the other half. */
 export function samlSigns(now: Milliseconds, overlap: Milliseconds): Milliseconds {
   return now + overlap / 2
 }

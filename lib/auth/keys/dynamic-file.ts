@@ -94,10 +94,7 @@ export async function checkSaveable(path: string): Promise<void> {
   }
 }
 
-/**
- * The Failure of a file that cannot be written, with the reason and a remedy. An error that already is a Failure stays as it
- * is.
- */
+/** The Failure of a file that cannot be written, with a remedy. An error that already is a Failure stays as it is. */
 export function cannotSave(path: string, error: unknown): Failure {
   if (error instanceof Failure) return error
   const directory = dirname(path)
@@ -120,10 +117,7 @@ function encode(config: DynamicConfig): string {
   return jsonText({ version: 2, ...config, session, sealing })
 }
 
-/**
- * The content of the file. The advice to delete the file is given only when the content is damaged, so that no usable keys are
- * lost.
- */
+/** The content of the file. Only damaged content brings the advice to delete the file, so that no usable keys are lost. */
 function contentOf(bytes: Buffer): DynamicConfig {
   // The text that JSON.parse quotes in an error may be a key.
   const found = parsedJson(bytes.toString())

@@ -63,10 +63,7 @@ export class KeyRing {
     })
   }
 
-  /**
-   * Reads the file, or makes keys that are to be saved with `begin`. Throws a Failure when the file could be neither read nor
-   * written.
-   */
+  /** Reads the file, or makes keys that `begin` saves. Throws a Failure when the file could be neither read nor written. */
   static async open(options: KeyRingOptions): Promise<KeyRing> {
     const { path, log, entityId, shared = false } = options
     if (!shared) await checkSaveable(path)
@@ -112,10 +109,7 @@ export class KeyRing {
     return this.#live().sealing
   }
 
-  /**
-   * The SAML key pairs, newest first. The first signs, and IdPs should encrypt to it; the others still decrypt and are still
-   * published.
-   */
+  /** The SAML key pairs, newest first. IdPs should encrypt to the first; all decrypt and are published. */
   saml(): readonly SamlKeyPair[] {
     return this.#live().saml
   }

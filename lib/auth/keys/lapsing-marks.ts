@@ -43,13 +43,13 @@ import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
+import type { Clock } from '../../async/clock.ts'
 import { systemCode, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
 import { isRecord } from '../../json.ts'
+import type { LogFacts, Logger } from '../../log/log.ts'
 import { appearance, WatchedFile } from './watched-file.ts'
 
 interface LapsingMarksOptions<Mark> {
@@ -63,18 +63,19 @@ interface LapsingMarksOptions<Mark> {
   readonly fromVersion1: (file: unknown) => readonly Mark[]
   /** Takes marks from a file; known marks may be among them. */
   readonly merge: (marks: readonly Mark[]) => void
-  /**
-   * Reports that a start could not read a whole file, so that marks of another run are lost. It is called before the own file
-   * is written, and then the damaged file becomes `keptAs`.
-   */
-  readonly reportLoss: (error: unknown, keptAs: string | undefined) => void
-  /**
-   * Reports that a file of another process cannot be read, or that the own file was changed; the own file is then written anew.
-   */
-  readonly unreadable: (error: unknown) => void
-  /** Reports that marks could not be written; they wait for the next attempt. */
-  readonly reportFailure: (error: unknown) => void
-  readonly files?: FileCalls
+  readonly log: Pick<Logger, 'error'>
+  /** The sentences for the log. */
+  readonly sentences: {
+    /** A start could not read a whole file, so that marks of another run are lost. */
+    readonly lost: string
+    /** A file of another process cannot be read, or the own file was changed; the own file is then written anew. */
+    readonly unreadable: string
+    /** Marks could not be written; they wait for the next attempt. */
+    readonly unwritten: string
+  }
+  /** Called when marks of another run are lost, before the own file is written. */
+  readonly onLoss?: () => void
+  readonly files?: FileCalls | undefined
 }
 
 /** The state of a file by which a change shows. */
@@ -97,7 +98,6 @@ interface FoundMarks<Mark> {
 }
 
 const VERSION = 2
-const INTERVAL: Milliseconds = 1000
 /** The largest file, in bytes: more than three times the size of 200,000 marks. */
 const LARGEST = 64 * 1024 * 1024
 /** The lines that are made without a pause, which takes about a millisecond. */
@@ -134,38 +134,29 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   #others = new Map<string, OtherFile>()
   /** The files that this start has taken over, until its own file is written. Damaged files are kept. */
   #taken = new Map<string, 'remove' | 'keep'>()
-  #checking: Promise<void> = Promise.resolve()
-  #endWatch = () => {}
 
   constructor(options: LapsingMarksOptions<Mark>) {
-    const { clock, reportFailure, files = systemFiles } = options
+    const { clock, files = systemFiles } = options
     this.#options = options
     this.#files = files
     this.#path = `${options.path}.${newDigits()}`
     this.#file = new WatchedFile({
       path: this.#path,
       clock,
-      reportFailure,
+      reportFailure: error => this.#tell('unwritten', error),
       files,
       write: () => this.#write(),
     })
   }
 
-  /**
-   * Takes over the files of earlier runs, writes its own when there were any, and watches all. It is called once and never
-   * throws.
-   */
+  /** Takes over the files of earlier runs, and watches all files. It is called once and never throws. */
   async open(): Promise<void> {
-    const { clock, reportLoss } = this.#options
-    await this.#takeOver().catch(error => reportLoss(error, undefined))
+    await this.#takeOver().catch(error => this.#tellLoss(error, undefined))
     if (this.#others.size > 0) await this.#file.write()
-    this.#endWatch = repeat(clock, INTERVAL, () => {
-      this.#checking = this.check()
-      return this.#checking
-    })
+    this.#file.watch(() => this.check())
   }
 
-  /** Writes marks that their user has entered; settles when they are on disk, or cannot be, which `failed` tells. Never throws. */
+  /** Writes marks that their user has entered; settles when they are on disk, or cannot be, which the log says. Never throws. */
   async add(marks: readonly Mark[]): Promise<void> {
     for (const mark of marks) this.#waiting.push(lineOf(mark))
     await this.#file.write()
@@ -179,14 +170,27 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
   /** Checks all files now. Never throws. */
   async check(): Promise<void> {
     await this.#file.check()
-    await this.#readOthers().catch(this.#options.unreadable)
+    await this.#readOthers().catch(error => this.#tell('unreadable', error))
   }
 
   /** Ends the watch; settles when nothing is being read or written any more. */
-  async close(): Promise<void> {
-    this.#endWatch()
-    await this.#checking
-    await this.#file.close()
+  close(): Promise<void> {
+    return this.#file.close()
+  }
+
+  #tell(
+    what: keyof LapsingMarksOptions<Mark>['sentences'],
+    error: unknown,
+    more: LogFacts = {},
+  ): void {
+    const { path, log, sentences } = this.#options
+    log.error(sentences[what], { path, error, ...more })
+  }
+
+  /** The damaged file becomes `keptAs` when the own file is written. */
+  #tellLoss(error: unknown, keptAs: string | undefined): void {
+    this.#options.onLoss?.()
+    this.#tell('lost', error, { kept_as: keptAs })
   }
 
   /** Steps 1 and 2. */
@@ -202,26 +206,16 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
 
   /** Does nothing when the file is missing. */
   async #take(name: string): Promise<void> {
-    const { merge, reportLoss } = this.#options
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
-    const problem = (error: unknown) => {
+    if (renamed) this.#taken.set(path, 'remove')
+    const other = await this.#readOther(path, await appearance(path, this.#files), error => {
       if (renamed) this.#taken.set(path, 'keep')
-      reportLoss(error, renamed ? this.#damaged : undefined)
-    }
-    const seen = await appearance(path, this.#files)
-    try {
-      const found = await valueUnlessMissing(this.#read(path))
-      if (found === undefined) return
-      this.#others.set(path, { appearance: seen, id: found.id, end: found.end })
-      if (renamed) this.#taken.set(path, 'remove')
-      merge(found.marks)
-      if (found.damage !== undefined) problem(new Error(found.damage))
-    } catch (error) {
-      this.#others.set(path, { appearance: seen, id: undefined, end: 0 })
-      problem(error)
-    }
+      this.#tellLoss(error, renamed ? this.#damaged : undefined)
+    })
+    if (other === undefined) this.#taken.delete(path)
+    else this.#others.set(path, other)
   }
 
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */
@@ -275,7 +269,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     try {
       const { ino, size } = await file.stat()
       if (ino !== left.ino || size !== left.size) {
-        this.#options.unreadable(new Error('another program has changed it'))
+        this.#tell('unreadable', new Error('another program has changed it'))
         return undefined
       }
       if (lines.length === 0) return left
@@ -317,36 +311,40 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
 
   /** Step 8. */
   async #readOthers(): Promise<void> {
-    const { path, merge, unreadable } = this.#options
-    const known = this.#others
     const others = new Map<string, OtherFile>()
-    for (const name of await filesOfMarks(path, this.#files)) {
+    for (const name of await filesOfMarks(this.#options.path, this.#files)) {
       if (name === this.#path) continue
-      const before = known.get(name)
+      const before = this.#others.get(name)
       const seen = await appearance(name, this.#files)
-      if (before !== undefined && (before.appearance === seen || this.#taken.has(name))) {
-        others.set(name, before)
-        continue
-      }
-      try {
-        const found = await valueUnlessMissing(this.#read(name, known))
-        if (found === undefined) continue
-        others.set(name, { appearance: seen, id: found.id, end: found.end })
-        merge(found.marks)
-        if (found.damage !== undefined) unreadable(new Error(found.damage))
-      } catch (error) {
-        others.set(name, { appearance: seen, id: undefined, end: 0 })
-        unreadable(error)
-      }
+      const isRead = before !== undefined && (before.appearance === seen || this.#taken.has(name))
+      const other = isRead
+        ? before
+        : await this.#readOther(name, seen, error => this.#tell('unreadable', error))
+      if (other !== undefined) others.set(name, other)
     }
     this.#others = others
   }
 
-  /**
-   * Reads a file from the point where the last reading ended, even when its name has changed. Throws one sentence when nothing
-   * of it can be read.
-   */
-  async #read(path: string, known = this.#others): Promise<FoundMarks<Mark>> {
+  /** Merges the marks of a file of another process, and calls `problem` for what cannot be read; undefined when it is missing. */
+  async #readOther(
+    path: string,
+    seen: string | undefined,
+    problem: (error: unknown) => void,
+  ): Promise<OtherFile | undefined> {
+    try {
+      const found = await valueUnlessMissing(this.#read(path))
+      if (found === undefined) return undefined
+      this.#options.merge(found.marks)
+      if (found.damage !== undefined) problem(new Error(found.damage))
+      return { appearance: seen, id: found.id, end: found.end }
+    } catch (error) {
+      problem(error)
+      return { appearance: seen, id: undefined, end: 0 }
+    }
+  }
+
+  /** Reads a file from where the last reading ended, under whichever name. Throws one sentence when nothing can be read. */
+  async #read(path: string): Promise<FoundMarks<Mark>> {
     const { isMark, fromVersion1 } = this.#options
     const { bytes } = await readBounded(path, LARGEST, this.#files)
     if (basename(path).startsWith(`${basename(this.#options.path)}.json`)) {
@@ -359,7 +357,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
       throw new Error('it has another version, or none')
     }
     const { id } = head
-    const before = [...known.values()].find(other => other.id === id)
+    const before = [...this.#others.values()].find(other => other.id === id)
     const from = before?.end ?? first
     const end = bytes.lastIndexOf('\n') + 1
     const lines = bytes.toString('utf8', from, end).split('\n').slice(0, -1)

@@ -73,10 +73,10 @@ export class WatchedFile {
     return this.#dueAt === Number.POSITIVE_INFINITY
   }
 
-  /** Checks the file every second from now on. */
-  watch(): void {
+  /** Checks the file every second from now on, by `check`. */
+  watch(check = () => this.check()): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
-      this.#checking = this.check()
+      this.#checking = check()
       return this.#checking
     })
   }

@@ -29,15 +29,24 @@ import {
   keepFlow,
   keepKnown,
   type LoginState,
+  ownerCookie,
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { ownerCookie } from './owner.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
+
+/** An answer that arrived. */
+interface Arrival {
+  readonly saml: Saml
+  readonly request: Request
+  readonly posted: PostedMessage
+  /** The address of the link on a page that refuses it. */
+  readonly linkTarget: string
+}
 
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
@@ -50,15 +59,12 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
+  const arrival = { saml, request, posted, linkTarget }
   const { idpInitiated } = saml.config()
   // The RelayState names a login that began here, so the answer is not one that the IdP began.
   const heldBack = state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
   if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return answerWithoutLogin(saml, request, {
-      cookieState: state.cookieState,
-      posted,
-      linkTarget,
-    })
+    return answerWithoutLogin(arrival, state.cookieState)
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -69,12 +75,10 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const { renewing, refusal } = verified
     const asking = open.find(flow => flow.id === relayState)
     if (asking?.passive === true && refusal.code === 'idp_status') {
-      return notPassive(saml, request, { flow: asking, state, facts: refusal.facts })
+      return notPassive(arrival, { flow: asking, state, facts: refusal.facts })
     }
     const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
-    return renewing || asksAgain
-      ? resumeLogin(saml, request, { posted, linkTarget, refusal })
-      : refuse(refusal)
+    return renewing || asksAgain ? resumeLogin(arrival, refusal) : refuse(refusal)
   }
 
   const expected = {
@@ -88,12 +92,8 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const { because: code, findings, clockAhead } = checked
     const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
     if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
-    if (unsolicited && mayBegin(request, open)) return begunHere(saml, request, posted)
-    return resumeLogin(saml, request, {
-      posted,
-      linkTarget,
-      refusal: { code, findings },
-    })
+    if (unsolicited && mayBegin(request, open)) return begunHere(arrival)
+    return resumeLogin(arrival, { code, findings })
   }
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
@@ -104,7 +104,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const code = use === 'again' ? 'replay' : 'store_away'
     return refuse({ code, findings: checked.findings })
   }
-  return startSession(saml, request, { verified, checked, flow, posted, linkTarget })
+  return startSession(arrival, { verified, checked, flow })
 }
 
 /** The AuthnInstant that was not believed, for the log. Rules with maxAge do not count such a login as recent. */
@@ -120,8 +120,7 @@ function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Sess
  * attacker who knows the ID of the login could only end that login.
  */
 function notPassive(
-  saml: Saml,
-  request: Request,
+  { saml, request }: Arrival,
   of: {
     readonly flow: Flow
     readonly state: LoginState
@@ -145,17 +144,14 @@ function notPassive(
 
 /** Makes the session and sends the browser on to the redirect endpoint. */
 async function startSession(
-  saml: Saml,
-  request: Request,
-  arrival: {
+  { saml, request, posted, linkTarget }: Arrival,
+  of: {
     readonly verified: VerifiedResponse
     readonly checked: CheckedAssertion
     readonly flow: Flow | undefined
-    readonly posted: PostedMessage
-    readonly linkTarget: string
   },
 ): Promise<Response> {
-  const { verified, checked, flow, posted, linkTarget } = arrival
+  const { verified, checked, flow } = of
   const { encrypted, assertion } = verified
   const established = await saml.sessions.establish(checked.subject, request, linkTarget)
   if ('refuse' in established) {
@@ -221,14 +217,10 @@ const LONGEST_RELAY = 2000
  * are missing, the browser posts the answer again from a page of ours, once.
  */
 async function answerWithoutLogin(
-  saml: Saml,
-  request: Request,
-  arrived: Pick<LoginState, 'cookieState'> & {
-    readonly posted: PostedMessage
-    readonly linkTarget: string
-  },
+  arrival: Arrival,
+  cookieState: LoginState['cookieState'],
 ): Promise<Response> {
-  const { cookieState, posted, linkTarget } = arrived
+  const { saml, request, posted } = arrival
   const { encoded, relayState } = posted
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
@@ -247,7 +239,7 @@ async function answerWithoutLogin(
     })
   }
   if (!signedIn && flowIdIn(relayState) === undefined && mayBegin(request, [])) {
-    return begunHere(saml, request, posted)
+    return begunHere(arrival)
   }
   const cookies = request.fields.all('Cookie').join('; ')
   const count = cookies === '' ? 0 : cookies.split(';').length
@@ -266,8 +258,7 @@ async function answerWithoutLogin(
   }
   const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
   const findings = [finding, state]
-  const refusal = { code: codes[cookieState], findings, facts }
-  return resumeLogin(saml, request, { posted, linkTarget, signedIn, refusal })
+  return resumeLogin(arrival, { code: codes[cookieState], findings, facts }, signedIn)
 }
 
 const received = {
@@ -276,10 +267,7 @@ const received = {
   invalid: 'one that our keys do not open',
 }
 
-/**
- * Whether an answer without a login here may begin one. It may do so once, and in a browser that accepts cookies, or the
- * browser would loop.
- */
+/** Whether an answer without a login here may begin one: once, and in a browser that accepts cookies, or the browser would loop. */
 function mayBegin(request: Request, open: readonly Flow[]): boolean {
   const { fields } = request
   const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
@@ -293,7 +281,7 @@ const PROBE = '__Host-authproxy_probe'
  * Begins a login in place of one that the IdP began and `saml.idpInitiated` does not allow. The answer is dropped, and the IdP,
  * where the person is signed in, is asked for another. The login leads to the same target.
  */
-function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage): Response {
+function begunHere({ saml, request, posted: { relayState } }: Arrival): Response {
   const { baseUrl } = saml.config()
   saml.count('login_begun_here')
   const facts = { request: request.id, setting: 'saml.idpInitiated' }
@@ -302,10 +290,7 @@ function begunHere(saml: Saml, request: Request, { relayState }: PostedMessage):
   return redirect(303, `${address}&again=1`)
 }
 
-/**
- * The address of the link on a page that refuses an answer. The link begins the login again, so that the person arrives at its
- * target.
- */
+/** The link on a page that refuses an answer: it begins the login again, so that the person arrives at its target. */
 function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefined): string {
   const { baseUrl } = saml.config()
   const only = open.length === 1 ? open[0]?.id : undefined
@@ -313,10 +298,7 @@ function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefin
   return id === undefined ? `${baseUrl}/` : backAddress(baseUrl, id, 'resume')
 }
 
-/**
- * The StatusMessage of Keycloak when a login was finished in another tab. It means that the person is signed in and we should
- * ask again.
- */
+/** The StatusMessage of Keycloak when the person has signed in in another tab, and we should ask again. */
 const ASK_AGAIN = 'authentication_expired'
 
 const AGAIN = 'again'
@@ -333,16 +315,10 @@ function isAgain({ target }: Request): boolean {
  * second time, the answer is refused.
  */
 function resumeLogin(
-  saml: Saml,
-  request: Request,
-  lost: {
-    readonly posted: PostedMessage
-    readonly linkTarget: string
-    readonly signedIn?: boolean
-    readonly refusal: Refusal
-  },
+  { saml, request, posted, linkTarget }: Arrival,
+  refusal: Refusal,
+  signedIn = false,
 ): Response {
-  const { posted, linkTarget, refusal, signedIn = false } = lost
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) {

@@ -23,10 +23,7 @@ export interface Form {
 
 /** The owner and the address of a form. */
 interface Place {
-  /**
-   * The sender (owner.ts). It is undefined in a browser that has not been signed in before; then the sender is the user who
-   * signs in there.
-   */
+  /** The sender (`ownerOf`). In a browser never signed in before it is undefined: the sender is the user who signs in there. */
   readonly owner: string | undefined
   /** Path and query it was posted to. */
   readonly target: string

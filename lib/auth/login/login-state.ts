@@ -1,6 +1,6 @@
 /**
- * Keeps the logins a browser has under way, each in a sealed cookie of its own. The server keeps nothing, so a restart in the
- * middle of a login loses none, and clients cannot fill its memory.
+ * Keeps the logins a browser has under way, each in a sealed cookie of its own, and in another the user who was signed in last.
+ * The server keeps nothing, so a restart in the middle of a login loses none, and clients cannot fill its memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our
@@ -11,21 +11,29 @@
  *   tabs still know their address themselves (templates/auth/saml-go.mustache).
  * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
  *   which happens only when the session of that one did not come back.
+ * - Browsers drop the session's cookie when the session ends, so only the cookie of the last user can tell one user's form from
+ *   another's. It outlasts every session, tells its reader nothing, and gives no access. An IdP that sends transient names sends
+ *   another subject at every login: such a form has no sender afterwards.
  */
+import { createHash } from 'node:crypto'
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import { setCookie } from '../../http/message/cookie.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord, parsedJson } from '../../json.ts'
 import type { LoginAsks } from '../../saml/core/check-assertion.ts'
-import { ownCookies } from '../access/own-cookies.ts'
+import { ownCookies, ownValues } from '../access/own-cookies.ts'
 import type { LoginNeeds } from '../access/rules.ts'
 import { seal, unseal } from '../keys/seal.ts'
+import { longestSession } from '../session/cookie.ts'
+import type { Session } from '../session/token.ts'
 import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
 const LOGIN = '__Host-authproxy_login.'
 /** The cookie of further facts about the browser: its last login, its logout. */
 const STATE = '__Host-authproxy_state'
+/** The cookie of the user who was signed in last. */
+const LAST = '__Host-authproxy_last'
 
 /** The most logins of a browser at a time. */
 const MOST_FLOWS = 32
@@ -41,10 +49,7 @@ const LARGE = 3800
 const LOOP_WINDOW: Milliseconds = 60_000
 
 export interface Flow {
-  /**
-   * The ID of the login in the browser: in RelayState, in the name of its cookie, and in the key under which a page keeps the
-   * address.
-   */
+  /** The ID of the login in RelayState, in the name of its cookie, and in the key under which a page keeps the address. */
   readonly id: string
   readonly began: Milliseconds
   /** Path and query to come back to. */
@@ -66,10 +71,7 @@ export function asksOf({ maxAge, contexts }: LoginNeeds): LoginAsks {
   return { anew: maxAge !== undefined, contexts }
 }
 
-/**
- * Whether a login that has just been completed asked for everything the next one would ask for. If it was not enough, the next
- * would not be either.
- */
+/** Whether a login that has just been completed asked for as much as the next one would. Then the next would not be enough either. */
 export function hasJustAsked({ last }: KnownBrowser, asks: LoginAsks, now: Milliseconds): boolean {
   if (last?.asks === undefined || now - last.at >= LOOP_WINDOW) return false
   const { anew, contexts } = last.asks
@@ -234,4 +236,34 @@ function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {
 
 function cookie(name: string, value: string, maxAge: Seconds): string {
   return setCookie(name, value, { maxAge, sameSite: 'None' })
+}
+
+/** The user of a session as a hash. */
+export function ownerOf(session: Pick<Session, 'issuer' | 'subject'>): string {
+  const user = JSON.stringify([session.issuer, session.subject])
+  return createHash('sha256').update(user).digest('base64url')
+}
+
+/** The Set-Cookie value that remembers the user of a session. */
+export function ownerCookie(
+  saml: Pick<Saml, 'keys' | 'config' | 'random'>,
+  session: Pick<Session, 'issuer' | 'subject'>,
+): string {
+  const plain = Buffer.from(ownerOf(session))
+  const value = seal(plain, lastPurpose(saml), saml.keys.sealingKeys(), saml.random)
+  return setCookie(LAST, value, { maxAge: longestSession })
+}
+
+/** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */
+export function lastOwner(
+  saml: Pick<Saml, 'keys' | 'config'>,
+  request: Pick<Request, 'fields'>,
+): string | undefined {
+  const [value, ...more] = ownValues(request.fields, LAST)
+  if (value === undefined || more.length > 0) return undefined
+  return unseal(value, lastPurpose(saml), saml.keys.sealingKeys())?.toString()
+}
+
+function lastPurpose(saml: Pick<Saml, 'config'>): string {
+  return `authproxy last 1 ${saml.config().entityId}`
 }

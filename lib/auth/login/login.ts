@@ -21,11 +21,11 @@ import {
   type Flow,
   hasJustAsked,
   keepKnown,
+  lastOwner,
   newFlowId,
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { lastOwner } from './owner.ts'
 import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { sendMessage } from './send.ts'
@@ -194,6 +194,10 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
   })
 }
 
+interface ForeignForm extends Pick<LoginStart, 'returnTo' | 'how'> {
+  readonly form: Form & { readonly origin: string }
+}
+
 /**
  * The page for a form that a page of another site has posted. Browsers send the session along with the forms of our own pages
  * alone, so nothing is known of the user here; and only a person can say whether the form is meant. It is kept for the answer.
@@ -201,15 +205,7 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
 export function askAboutForm(
   saml: Saml,
   request: Request,
-  {
-    returnTo,
-    form,
-    how,
-  }: {
-    readonly returnTo: string
-    readonly form: Form & { origin: string }
-    readonly how?: LoginKind | undefined
-  },
+  { returnTo, form, how }: ForeignForm,
 ): Response {
   const { baseUrl, loginTime } = saml.config()
   const id = newFlowId(saml, false)

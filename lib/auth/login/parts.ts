@@ -44,15 +44,9 @@ export interface SharedParts {
   readonly forms: FormStore
   /** Marks IDs as used at all instances, all of them or none. Never throws. */
   useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /**
-   * Marks IDs as used that only this instance has marked so far. While the store is away this does nothing, because
-   * `refillFrom` writes them later.
-   */
+  /** Marks IDs as used that only this instance has marked so far. While the store is away, `refillFrom` does that later. */
   tellLater(ids: readonly string[], until: Milliseconds): void
-  /**
-   * Sets the list of this instance. It is written to the store now and after each connect, because the store may have lost its
-   * data.
-   */
+  /** Sets the list of this instance, which is written to the store now and after each connect: the store may have lost its data. */
   refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
   /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
@@ -89,10 +83,7 @@ export class DecryptionTries {
   /** The counts do not expire, or an attacker would wait for that. The least recently tried key is forgotten first. */
   readonly #refused = recentEntries<string, number>(MOST_KEYS)
 
-  /**
-   * Allows or refuses the decryption of one message. A try counts from its start, so that many tries at once are limited like
-   * tries in sequence.
-   */
+  /** Allows or refuses the decryption of one message. A try counts from its start, so many at once are limited like a sequence. */
   begin() {
     let tried: readonly string[] = []
     const count = (key: string) => this.#refused.get(key) ?? 0
@@ -151,10 +142,7 @@ export function safeReturn(returnTo: string): string {
 /** The path a browser comes back to after the IdP's answer has been accepted. */
 export const returnPath = '/__authproxy-redirect'
 
-/**
- * The address a browser comes back to: with a completed login, with a login to resume that is no longer known, or with a login
- * that has not begun.
- */
+/** The address a browser comes back to with a login that is completed, is no longer known, or has not begun. */
 export function backAddress(
   baseUrl: string,
   id: string,

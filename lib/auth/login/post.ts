@@ -21,10 +21,7 @@ const MOST_FIELDS = 100
 
 type FormReason = 'form_type' | 'form_too_large' | 'form_late' | 'form_busy' | 'form_malformed'
 
-/**
- * The message of at most `size` bytes a request posts; undefined when its form carries none. Throws only what reading throws when the client goes
- * away.
- */
+/** The message of at most `size` bytes that a form posts; undefined when it carries none. Throws when the client goes away. */
 export async function readPost(
   request: Request,
   limits: Pick<GatherLimits, 'clock' | 'room'>,

@@ -18,8 +18,7 @@ import { whyNotFulfilled } from '../access/rules.ts'
 import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
 import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
-import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, stateOf } from './login-state.ts'
-import { ownerOf } from './owner.ts'
+import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
 import {
   backAddress,
   kindIn,

@@ -13,7 +13,6 @@ import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
-import type { CookieDiagnosis } from '../session/sessions.ts'
 import { type LoginState, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
 import type { WorkerReason } from './worker/pool.ts'
@@ -88,17 +87,13 @@ const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlReq
  * The text for a status of the IdP (saml-core-2.0-os section 3.2.2.2) about the content of our request, with the settings that
  * decide it. The person cannot do anything about these.
  */
-const statusTexts: ReadonlyMap<string, StatusText> = new Map<string, StatusText>([
-  ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
-  ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
-  ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
-  ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
-])
-
-interface StatusText {
-  readonly as: FailureCode
-  readonly setting: string
-}
+const statusTexts: ReadonlyMap<string, { readonly as: FailureCode; readonly setting: string }> =
+  new Map([
+    ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
+    ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
+    ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
+    ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
+  ])
 
 /**
  * Refuses a logout message, which ends no session. After a logout of this browser the message is most likely the answer to it,
@@ -196,7 +191,7 @@ export async function lostSession(
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
-  { count, ahead }: Pick<CookieDiagnosis, 'count'> & { readonly ahead: Milliseconds },
+  { count, ahead }: { readonly count: number; readonly ahead: Milliseconds },
 ): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'

@@ -50,29 +50,21 @@ export async function openReplayCache(options: {
   const marks = new LapsingMarks<UsedMark>({
     path,
     clock,
-    ...(files === undefined ? {} : { files }),
+    log,
+    files,
     livingMarks,
     isMark,
     fromVersion1,
     merge: found => {
       for (const [mark, until] of found) used.set(mark, Math.max(until, used.get(mark) ?? until))
     },
-    reportLoss: (error, keptAs) =>
-      log.error('a file of used IDs cannot be read: what it held is forgotten', {
-        path,
-        error,
-        kept_as: keptAs,
-      }),
-    unreadable: error =>
-      log.error(
+    sentences: {
+      lost: 'a file of used IDs cannot be read: what it held is forgotten',
+      unreadable:
         'a file of used IDs was changed and cannot be read; what this process knows stays',
-        { path, error },
-      ),
-    reportFailure: error =>
-      log.error(
+      unwritten:
         'used IDs could not be kept: after a restart a captured answer could be used again',
-        { path, error },
-      ),
+    },
   })
   await marks.open()
   return {

@@ -1,5 +1,10 @@
 /**
- * Sends a kept form to the backend in the place of a post of our own page (form resubmission).
+ * Reads a form that came without a session, and sends it to the backend after the login, in the place of a post of our own page
+ * (form resubmission).
+ *
+ * Only what pages of our own origin post is kept: a form of another site would be sent in the name of the user who logs in.
+ * Where this browser has been signed in before, only that user may send it. Forms of other browsers have memory of their own,
+ * so that clients that never log in cannot take the memory of users.
  *
  * The page after the login (redirect-endpoint.ts) posts an ID to the address of the form. The form itself waits in memory
  * (kept-forms.ts) and is sent byte for byte, files and all, when the user who is signed in now is its sender.
@@ -13,14 +18,68 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { mediaTypeOf } from '../../http/message/media.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { hasContent } from '../../http/message/upgrade.ts'
 import { ContentTooSlow } from '../../http/proxy/forward.ts'
-import { gather } from '../../http/server/gather.ts'
+import { Allowance, gather } from '../../http/server/gather.ts'
+import { isFramed } from '../access/navigation.ts'
 import { isOwnPost } from '../access/own-origin.ts'
+import type { Config } from '../config/config.ts'
+import type { NotKept } from '../pages/failures.ts'
 import type { Session } from '../session/token.ts'
 import type { Form, WithheldForm } from './kept-forms.ts'
-import { dropFlow, flowIdIn, idLengths, stateOf } from './login-state.ts'
-import { ownerOf } from './owner.ts'
+import { dropFlow, flowIdIn, idLengths, ownerOf, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
+
+/** The three media types that an HTML form can have. */
+const FORMS = /^(?:application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\s*(?:;|$)/i
+/** A boundary has 70 characters at most (RFC 2046 section 5.1.1). */
+const LONGEST_TYPE = 256
+/** The time a form has to arrive. */
+const FORM_TIME: Milliseconds = 30_000
+/** The most bytes of all forms that are being read: of browsers that have been signed in before, and of others. */
+const MOST_READING = { known: 32 * 1024 * 1024, unknown: 16 * 1024 * 1024 }
+
+/** Whether the browser of a form has been signed in before. */
+export type FormSender = 'known' | 'unknown'
+
+/**
+ * Reads the form of a post, or says why it is not kept; undefined for other methods and posts without content. `sender` is
+ * undefined when a browser cannot come back to the address. Throws when the client goes away.
+ */
+export type FormReader = (
+  request: Request,
+  config: Config,
+  sender: FormSender | undefined,
+) => Promise<Form | NotKept | undefined>
+
+/** Makes the reader, with room for the forms that are being read. */
+export function formReader(clock: Clock): FormReader {
+  const rooms = {
+    known: new Allowance(MOST_READING.known),
+    unknown: new Allowance(MOST_READING.unknown),
+  }
+  return async (request, { baseUrl, saml: { replaySize: size } }, sender) => {
+    if (request.method !== 'POST' || !hasContent(request)) return undefined
+    if (size === 0) return 'off'
+    if (isFramed(request)) return 'frame'
+    const contentType = request.fields.get('Content-Type') ?? ''
+    if (contentType.length > LONGEST_TYPE || !FORMS.test(contentType)) return 'type'
+    if (sender === undefined) return 'address'
+    if (Number(request.fields.get('Content-Length') ?? 0) > size) return 'too-large'
+    const content = await gather(request, { clock, room: rooms[sender], size, time: FORM_TIME })
+    if (content === 'no-room') return 'busy'
+    if (typeof content === 'string') return content
+    if (idIn(content) !== undefined) return 'spent'
+    const form = { contentType, content }
+    return isOwnPost(request, baseUrl) ? form : { ...form, origin: originOf(request) }
+  }
+}
+
+/** The origin whose page posted a form, as its browser says; `null` when it does not. */
+function originOf({ fields }: Request): string {
+  const origin = fields.get('Origin') ?? ''
+  return /^https?:\/\/[A-Za-z0-9.\-[\]:]{1,260}$/.test(origin) ? origin : 'null'
+}
 
 /** The name of the one field our page posts; its value is the ID of the login. */
 export const resubmissionField = '__authproxy_form'
@@ -28,12 +87,7 @@ export const resubmissionField = '__authproxy_form'
 const START = `${resubmissionField}=`
 /** The lengths that the content of the post can have, by those of IDs of logins. */
 const LENGTHS = idLengths.map(length => START.length + length)
-const DEADLINE: Milliseconds = 10_000
-
-/** Whether this is the content of a post of our page. */
-export function isResubmission(content: Buffer): boolean {
-  return idIn(content) !== undefined
-}
+const POST_TIME: Milliseconds = 10_000
 
 /** The ID of the login in the content of a post of our page. */
 function idIn(content: Buffer): string | undefined {
@@ -53,8 +107,8 @@ export function openResubmission(request: Request, clock: Clock): Opened | Promi
 type Opened = { readonly id: string } | { readonly request: Request }
 
 async function open(request: Request, clock: Clock): Promise<Opened> {
-  const content = await gather(request, { clock, size: Math.max(...LENGTHS), time: DEADLINE })
-  if (typeof content === 'string') throw new ContentTooSlow(DEADLINE)
+  const content = await gather(request, { clock, size: Math.max(...LENGTHS), time: POST_TIME })
+  if (typeof content === 'string') throw new ContentTooSlow(POST_TIME)
   const id = idIn(content)
   if (id !== undefined) return { id }
   return { request: withContent(request, request.fields, content) }

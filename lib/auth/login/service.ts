@@ -3,7 +3,6 @@
  */
 
 import { X509Certificate } from 'node:crypto'
-import type { Milliseconds } from '../../async/clock.ts'
 import { attempt } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { singleParent } from '../../http/client/dialling/parents.ts'
@@ -23,11 +22,11 @@ import {
 } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
-import type { FormSender } from './form-reader.ts'
+
 import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
-import { lastOwner } from './owner.ts'
+import { lastOwner } from './login-state.ts'
 import {
   DecryptionTries,
   type LoginKind,
@@ -39,17 +38,12 @@ import {
 } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
 import { openReplayCache, type UsedIds } from './replay-cache.ts'
-import { type Resubmission, resubmit } from './resubmission.ts'
+import { type FormSender, type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
 import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
 
-export interface SamlReadings {
-  /** The moments for the metrics page, since the epoch; undefined when there is none. */
-  readonly metadataFetched: Milliseconds | undefined
-  readonly metadataValidUntil: Milliseconds | undefined
-  readonly idpCertificateEnds: Milliseconds | undefined
-  readonly ownCertificateEnds: Milliseconds | undefined
-}
+/** Moments for the metrics page, since the epoch; undefined when there is none. */
+export type SamlReadings = Readonly<ReturnType<typeof readingsOf>>
 
 /** The SAML side of the gateway, made once. */
 export type SamlService = Awaited<ReturnType<typeof createSamlService>>
@@ -86,15 +80,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       parents: parent && singleParent(parent),
     })
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
-  const { random } = parts
-  const source = await IdpMetadataSource.open({
-    config,
-    origin,
-    clock,
-    random,
-    log,
-    inUse,
-  }).catch(async error => {
+  const source = await IdpMetadataSource.open({ ...parts, origin, inUse }).catch(async error => {
     await origin.close()
     throw error
   })
@@ -132,10 +118,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
     handle: (request: Request, path: string) => route(request, path, undefined),
-    /**
-     * The person or network whose form this request posts; undefined when a browser cannot come back to its address, so that
-     * the form is not kept.
-     */
+    /** Whether the sender of a form is known; undefined when a browser cannot come back to its address, so that it is not kept. */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
       return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
@@ -159,20 +142,17 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
   }
 }
 
-function readingsOf(saml: Saml): SamlReadings {
+function readingsOf(saml: Saml) {
   const { source, keys } = saml
   const ends = (source.last?.keys ?? []).map(key => key.ends)
   return {
     metadataFetched: source.fetchedAt,
     metadataValidUntil: source.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
-    ownCertificateEnds: certificateEnd(keys.saml()[0]?.certificate),
+    ownCertificateEnds: attempt(() =>
+      Date.parse(new X509Certificate(keys.saml()[0]?.certificate ?? '').validTo),
+    ),
   }
-}
-
-function certificateEnd(pem: string | undefined): Milliseconds | undefined {
-  if (pem === undefined) return undefined
-  return attempt(() => Date.parse(new X509Certificate(pem).validTo))
 }
 
 function routesOf(saml: Saml): readonly Route[] {
@@ -206,9 +186,7 @@ async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Pr
   }
 }
 
-/**
- * Signs the metadata. The last signed document is kept, because any client may ask for it and a signature costs a millisecond.
- */
+/** Signs the metadata. The last signed document is kept, since any client may ask and a signature costs a millisecond. */
 function lastSigned() {
   let last:
     | { readonly xml: string; readonly kid: string; readonly signed: Promise<string> }

@@ -195,10 +195,6 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   })
 }
 
-/*
- * What a verified logout message does.
- */
-
 /** Logout messages are always signed, because IdPs that do not require a signature accept one. */
 const signingOut = {
   title: 'Signing out',
@@ -277,12 +273,8 @@ async function takeAnswer(
   // Any site can make a browser send an answer to a request we never made. Such an answer must not sign a user out.
   if (!ours && (await saml.sessions.read(request)) !== undefined) {
     const expected = logout ?? 'no answer: this browser has begun no logout'
-    const finding = { what: 'InResponseTo', ok: false, expected, received: inResponseTo ?? NOTHING }
-    return logoutRefused(saml, request, {
-      code: 'in_response_to',
-      findings: [finding],
-      ...sentBy(message),
-    })
+    const finding = { what: 'InResponseTo', expected, received: inResponseTo ?? NOTHING }
+    return logoutRefused(saml, request, wrong(message, 'in_response_to', finding))
   }
   const done = signed && ours && message.status === status.success
   return signedOut(saml, request, {
@@ -295,38 +287,40 @@ async function takeAnswer(
 function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
   const { sloUrl, clockSkew, assertionAge } = saml.config()
   const { version, id, issuer, destination, issued, signed } = message
-  const wrong = (
-    code: Refusal['code'],
-    what: string,
-    difference: Omit<Difference, 'what'>,
-  ): Refusal => ({
-    code,
-    findings: [{ what, ok: false, ...difference }],
-    ...sentBy(message),
-  })
-  if (version !== '2.0') return wrong('version', 'Version', { expected: '2.0', received: version })
-  if (id === '') return wrong('version', 'ID', { expected: 'an ID', received: NOTHING })
+  if (version !== '2.0') {
+    return wrong(message, 'version', { what: 'Version', expected: '2.0', received: version })
+  }
+  if (id === '') {
+    return wrong(message, 'version', { what: 'ID', expected: 'an ID', received: NOTHING })
+  }
   const expected = saml.source.current()?.entityId ?? ''
   if (issuer === undefined || issuer !== expected) {
-    return wrong('issuer', 'Issuer', { expected, received: issuer ?? NOTHING })
+    return wrong(message, 'issuer', { what: 'Issuer', expected, received: issuer ?? NOTHING })
   }
   // A signed message names where it goes (saml-bindings-2.0-os sections 3.4.5.2 and 3.5.5.2), or it could be played to another service.
   if (destination === undefined ? signed : !isSameAddress(destination, sloUrl)) {
     const received = destination ?? NOTHING
-    return wrong('destination', 'Destination', { expected: sloUrl, received })
+    return wrong(message, 'destination', { what: 'Destination', expected: sloUrl, received })
   }
   const now = saml.clock.now()
   const moment = issued?.moment
   const [oldest, newest] = [now - assertionAge - clockSkew, now + clockSkew]
   if (moment !== undefined && moment >= oldest && moment <= newest) return undefined
   const code = moment !== undefined && moment < oldest ? 'too_old' : 'issue_instant'
-  return wrong(code, 'IssueInstant', {
+  return wrong(message, code, {
+    what: 'IssueInstant',
     expected: `from ${formatInstant(oldest)} until ${formatInstant(newest)}`,
     received: issued?.text ?? NOTHING,
   })
 }
 
 const NOTHING = '(nothing)'
+
+/** The refusal of a message that is not as expected in one thing. */
+function wrong(message: MessageHead, code: Refusal['code'], difference: Difference): Refusal {
+  const { what, ...values } = difference
+  return { code, findings: [{ what, ok: false, ...values }], ...sentBy(message) }
+}
 
 /** The sender of a message, for the log. */
 function sentBy({ issuer, signed, id }: MessageHead): Pick<Refusal, 'facts'> {
@@ -340,8 +334,7 @@ function checkEnd(saml: Saml, message: LogoutRequest): Refusal | undefined {
   const earliest = saml.clock.now() - saml.config().clockSkew
   if (moment > earliest) return undefined
   const expected = `after ${formatInstant(earliest)}`
-  const finding = { what: 'NotOnOrAfter', ok: false, expected, received: notOnOrAfter.text }
-  return { code: 'expired', findings: [finding], ...sentBy(message) }
+  return wrong(message, 'expired', { what: 'NotOnOrAfter', expected, received: notOnOrAfter.text })
 }
 
 /** The end of a session, with a link to begin another: the page does not sign in by itself. */

@@ -8,16 +8,11 @@ import type { RefusedMessage } from '../../saml/core/message.ts'
 import type { ResponseRules } from '../../saml/core/verify-response.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
-import type { Job } from './worker/jobs.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
 
 /** Checks a message with these keys. */
 type Check<Verified> = (rules: ResponseRules) => Promise<Verified | RefusedMessage>
-
-interface NotVerified {
-  readonly ok: false
-  readonly refusal: Refusal
-}
+type NotVerified = { readonly ok: false; readonly refusal: Refusal }
 
 /**
  * The result of `check`, or the reason why the message is refused. Waits for new metadata of the IdP and checks once more when
@@ -41,21 +36,16 @@ export async function verify<Verified extends { readonly ok: true }>(
 export async function verifyLogin(saml: Saml, encoded: string, client: Client) {
   const used = saml.source.current()
   const tries = saml.tries.begin()
-  const verdict = await checkNow(saml, rules => {
-    const job = { kind: 'response', encoded, rules } as const
-    return saml.verifiers.login.run<Extract<Job, { kind: 'response' }>>(
-      job,
-      client,
-      tries.mayDecrypt,
-    )
-  })
+  const verdict = await checkNow(saml, rules =>
+    saml.verifiers.login.run({ kind: 'response', encoded, rules }, client, tries.mayDecrypt),
+  )
   if (verdict.ok) {
     tries.verified()
     return verdict
   }
   const { code } = verdict.refusal
   const doubtful = code === 'signature_invalid' || code === 'encryption_tries' || tries.asked()
-  return { ...verdict, renewing: doubtful && saml.source.suspectKeys(used) !== undefined }
+  return { ...verdict, renewing: doubtful && saml.source.refreshForUnknownKey(used) !== undefined }
 }
 
 async function checkNow<Verified extends { readonly ok: true }>(

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import type { Seconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
-import { evaluatePreconditions } from '../../http/message/precondition.ts'
+import { statusByPreconditions } from '../../http/message/precondition.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { readOnlyResponse } from '../../http/server/router.ts'
 import { packageRoot } from '../../package.ts'
@@ -83,8 +83,6 @@ export function documentResponse(request: Request, document: OwnDocument): Respo
     ['Content-Security-Policy', policy],
   )
   const validators = { etag: { opaque, weak: false }, lastModified: undefined }
-  const outcome = evaluatePreconditions(request, { validators, role: 'origin' }, request.received)
-  return outcome.proceed
-    ? { status: 200, fields, content: { kind: 'bytes', bytes } }
-    : { status: outcome.status, fields, content: noContent }
+  const status = statusByPreconditions(request, { validators, role: 'origin' }, request.received)
+  return { status, fields, content: status === 200 ? { kind: 'bytes', bytes } : noContent }
 }

@@ -22,17 +22,11 @@ export const sessionCookie = '__authproxy_session'
 /** The most cookies of one name that are tried. */
 const MOST_CANDIDATES = 12
 const MOST_PARTS = 8
-/**
- * The most characters of one part. They leave room for `<count>:<tag>:` and for attributes, because strict browsers count the
- * whole Set-Cookie line.
- */
+/** The most characters of one part: strict browsers count the whole Set-Cookie line, with `<count>:<tag>:` and attributes. */
 const PART = largestCookie - sessionCookie.length - 200
 
 const BROWSER = '__Host-authproxy_browser'
-/**
- * The lifetime of cookies about a browser. It is that of the longest possible session, so that they outlive the browser's
- * sessions.
- */
+/** The lifetime of cookies about a browser: the longest possible session, so that they outlive the browser's sessions. */
 export const longestSession: Seconds = 30 * 86_400
 
 /** The browser of a request by its cookie, for `browserLine` and `browserHash`; undefined when it has no name yet. */

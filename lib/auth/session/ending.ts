@@ -11,9 +11,7 @@ import type { Logger } from '../../log/log.ts'
 import type { ReadSession } from './token.ts'
 
 const INTERVAL: Milliseconds = 1000
-/**
- * The checks after a change of the rules. A request that was judged just before a reload may be too young for the first check.
- */
+/** The checks after a change of the rules. For the first one, a request judged just before a reload may be too young. */
 const LOOKS_AFTER_CHANGE = 2
 
 /** The holder of exchanges that passed without a session. */
@@ -41,11 +39,7 @@ interface Questions {
  * Cuts exchanges that are no longer allowed, from now on. `rulesChanged` judges all of them by the rules again, `lookNow`
  * checks at once, and `stop` ends the checks.
  */
-export function endWithSessions(of: Questions): {
-  readonly rulesChanged: () => void
-  readonly lookNow: () => void
-  readonly stop: () => void
-} {
+export function endWithSessions(of: Questions) {
   const { lasting, whyEnded, passes, clock, log } = of
   const look = (again: boolean) => {
     const now = clock.elapsed()

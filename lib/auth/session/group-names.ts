@@ -17,10 +17,7 @@ import { WatchedFile } from '../keys/watched-file.ts'
 export interface GroupTable {
   /** The names by the value the identity provider sends, in lower case. */
   readonly names: ReadonlyMap<string, string>
-  /**
-   * All names of the table, in lower case. A value of the identity provider that equals one of them does not make a member of
-   * that group.
-   */
+  /** All names of the table, in lower case. A value of the identity provider that equals one makes no member of that group. */
   readonly given: ReadonlySet<string>
 }
 

@@ -61,10 +61,7 @@ function keptOf(
   return kept
 }
 
-/**
- * The groups by their names in the table. Of groups without a name, those that match the patterns follow, in the form that the
- * settings choose.
- */
+/** The groups by their names in the table, and of the others those that match the patterns, in the form of the settings. */
 function groupsOf(
   values: readonly string[],
   { groups, groupForm }: Rules,

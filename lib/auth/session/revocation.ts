@@ -80,28 +80,22 @@ export class RevocationList {
     this.#marks = new LapsingMarks<RevocationMark>({
       path,
       clock,
-      ...(files === undefined ? {} : { files }),
+      log,
+      files,
       livingMarks: () => this.#living(),
       isMark,
       fromVersion1,
       merge: marks => this.#merge(marks),
-      reportLoss: (error, keptAs) => {
+      onLoss: () => {
         this.#allBefore = clock.now()
-        log.error(
-          'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
-          { path, error, kept_as: keptAs },
-        )
       },
-      unreadable: error =>
-        log.error(
+      sentences: {
+        lost: 'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
+        unreadable:
           'a file of the list of ended sessions was changed and cannot be read; what this process knows stays',
-          { path, error },
-        ),
-      reportFailure: error =>
-        log.error(
+        unwritten:
           'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
-          { path, error },
-        ),
+      },
     })
   }
 
@@ -142,15 +136,8 @@ export class RevocationList {
     }
     this.#longest = Math.max(this.#longest, lifetime())
     const longest = now + this.#longest
-    const entered = marks.map((mark): RevocationMark => {
-      // The lifetime may have been longer before, and another instance with a clock ahead of this one may have ended as much.
-      const own = this.#entries.get(mark)
-      const before = Math.max(now, own?.before ?? now)
-      const until = Math.max(longest, own?.until ?? longest)
-      this.#entries.delete(mark)
-      this.#entries.set(mark, { before, until })
-      return [mark, before, until]
-    })
+    // The lifetime may have been longer before, and another instance with a clock ahead of this one may have ended as much.
+    const entered = marks.map(mark => this.#enter(mark, { before: now, until: longest }))
     this.#prune(now)
     await this.#marks.add(entered)
     return true
@@ -165,16 +152,25 @@ export class RevocationList {
   async takeIn(found: Iterable<readonly [mark: string, entry: RevocationEntry]>): Promise<void> {
     const now = this.#options.clock.now()
     const taken: RevocationMark[] = []
-    for (const [mark, { before, until }] of found) {
+    for (const [mark, entry] of found) {
       const own = this.#entries.get(mark)
-      if (until <= now || (own !== undefined && own.before >= before)) continue
-      const latest = Math.max(until, own?.until ?? until)
-      this.#entries.delete(mark)
-      this.#entries.set(mark, { before, until: latest })
-      taken.push([mark, before, latest])
+      if (entry.until <= now || (own !== undefined && own.before >= entry.before)) continue
+      taken.push(this.#enter(mark, entry))
     }
     this.#prune(now)
     if (taken.length > 0) await this.#marks.add(taken)
+  }
+
+  /** Enters a mark as the latest, with the later moments of this entry and its earlier one. */
+  #enter(mark: string, { before, until }: RevocationEntry) {
+    const own = this.#entries.get(mark)
+    const entry = {
+      before: Math.max(before, own?.before ?? before),
+      until: Math.max(until, own?.until ?? until),
+    }
+    this.#entries.delete(mark)
+    this.#entries.set(mark, entry)
+    return [mark, entry.before, entry.until] as const
   }
 
   /** Whether all entries are on disk. */
@@ -232,14 +228,9 @@ export class RevocationList {
       }
       const known = this.#entries.get(mark)
       if (known !== undefined && known.before >= before && known.until >= until) continue
-      const entry = {
-        before: Math.max(before, known?.before ?? before),
-        until: Math.max(until, known?.until ?? until),
-      }
-      this.#entries.delete(mark)
-      this.#entries.set(mark, entry)
-      ordered &&= entry.before >= latest
-      latest = entry.before
+      const [, entered] = this.#enter(mark, { before, until })
+      ordered &&= entered >= latest
+      latest = entered
     }
     if (!ordered)
       this.#entries = new Map([...this.#entries].sort(([, a], [, b]) => a.before - b.before))

@@ -70,10 +70,7 @@ interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
-  /**
-   * The moment the newest token of each session lapses, by session ID. Exchanges that an older token let through go on until
-   * then.
-   */
+  /** The end of the newest token of each session, by session ID. Exchanges that an older token let through go on until then. */
   readonly #renewed = recentEntries<string, Milliseconds>(20_000)
   /** The moment each browser was last redirected to the renewal of its session, by session ID. */
   readonly #led = recentEntries<string, Milliseconds>(20_000)
@@ -200,10 +197,7 @@ export class Sessions {
     return Math.max(this.#options.config().session.idle / 10, 30_000)
   }
 
-  /**
-   * Set-Cookie lines that keep a used session alive; undefined when they would be too large, or the session has ended while its
-   * answer was under way.
-   */
+  /** Set-Cookie lines that renew a session; undefined when they would be too large, or it ended while its answer was under way. */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
     // There is no wait between this check and the choice of the key, or a session whose key was removed would get a token of
     // the new key.
@@ -223,20 +217,14 @@ export class Sessions {
       : undefined
   }
 
-  /**
-   * The reason why a session that let an exchange through is no longer valid; undefined while it, or its newest token, is
-   * valid.
-   */
+  /** Why a session that let an exchange through is no longer valid; undefined while it, or its newest token, is valid. */
   whyEnded(session: ReadSession): SessionEnd | undefined {
     if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
     const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
     return this.#whyOver(session, lapses)
   }
 
-  /**
-   * Set-Cookie lines that remove every session cookie the browser may hold. Answers under way do not renew the session that was
-   * read from these fields.
-   */
+  /** Set-Cookie lines that remove every session cookie. Answers under way do not renew the session read from these fields. */
   end(request: Request): Fields {
     const known = this.#known.get(request.fields)
     if (known !== undefined) this.#removed.set(known.session.id, true)

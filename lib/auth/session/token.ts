@@ -204,10 +204,7 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   }
 }
 
-/**
- * The moment, or undefined when it is later than `latest`. Earlier versions wrote future moments of the identity provider into
- * tokens.
- */
+/** The moment, unless it is later than `latest`: earlier versions wrote future moments of the identity provider into tokens. */
 function notAfter(latest: Milliseconds, moment: Milliseconds): Milliseconds | undefined {
   return moment <= latest ? moment : undefined
 }

@@ -1,5 +1,6 @@
 /**
- * One connection to the shared store, by @redis/client. It is used until its first error, and then closed.
+ * One connection to the node of the shared store that accepts writes, by @redis/client. It is used until its first error, and
+ * then closed.
  *
  * # Facts about @redis/client 6.3.1
  * - The timeout of a command ends when the command is written, so it does not cover the wait for the answer. Our timeout does.
@@ -14,9 +15,10 @@ import { createClient, ErrorReply } from '@redis/client'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
+import type { StateConfig } from '../config/config.ts'
 
 /** The address of a store, and the user there. */
-export interface StoreAddress {
+interface StoreAddress {
   readonly host: string
   readonly port: number
   readonly database: number
@@ -25,6 +27,11 @@ export interface StoreAddress {
   readonly tls: boolean
   /** PEM of authorities besides those of Node.js. */
   readonly authorities: readonly string[] | undefined
+}
+
+interface TimeLimit {
+  readonly clock: Clock
+  readonly within: Milliseconds
 }
 
 /** The server has answered a command with an error; `word` is the first of its text, such as READONLY. */
@@ -48,13 +55,63 @@ const UNFINISHED = /[*%~>|]\+?\d*$/
 /** The most commands that wait for their answers. */
 const MOST_WAITING = 1000
 
+/**
+ * Opens a connection to the node that accepts writes: the node in the settings, or the node that the sentinels name now. The
+ * sentinels are asked in order, as their guidelines for clients say; one that does not know or does not answer is skipped.
+ * Throws the reason when there is none.
+ */
+export async function dialStore(
+  config: StateConfig,
+  authorities: readonly string[] | undefined,
+  time: TimeLimit,
+): Promise<Connection> {
+  const { sentinels, user, password, tls, database } = config
+  const common = { database, user, password, tls, authorities }
+  if (sentinels.length === 0) {
+    return connect({ ...common, host: config.host, port: config.port }, time)
+  }
+  const problems: unknown[] = []
+  const each = { ...time, within: time.within / sentinels.length }
+  for (const sentinel of sentinels) {
+    try {
+      const address = { ...common, ...sentinel, database: 0, user: undefined }
+      const asked = { ...address, password: config.sentinelPassword }
+      const node = await askSentinel(asked, config.host, each)
+      return await connect({ ...common, ...node }, time)
+    } catch (error) {
+      problems.push(error)
+    }
+  }
+  throw new Error(`no sentinel leads to the store "${config.host}"`, { cause: problems[0] })
+}
+
+async function askSentinel(
+  address: StoreAddress,
+  name: string,
+  time: TimeLimit,
+): Promise<{ readonly host: string; readonly port: number }> {
+  const connection = await connect(address, time)
+  try {
+    const asked = connection.ask(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name])
+    const answer = await resultInTime(asked, time.clock, time.within)
+    const [host, port]: readonly unknown[] = Array.isArray(answer) ? answer : []
+    const number = Number(port)
+    if (typeof host === 'string' && Number.isInteger(number) && number > 0 && number < 65_536) {
+      return { host, port: number }
+    }
+    throw new Error(`the sentinel knows no node of "${name}"`)
+  } finally {
+    connection.destroy(new Error('the sentinel has been asked'))
+  }
+}
+
 /** Opens a connection, and signs in. Throws when that does not succeed in time. */
 export async function connect(
   address: StoreAddress,
-  { clock, within: timeLimit }: { readonly clock: Clock; readonly within: Milliseconds },
+  { clock, within }: TimeLimit,
 ): Promise<Connection> {
   const connection = new Connection(address, clock)
-  await connection.open(timeLimit)
+  await connection.open(within)
   return connection
 }
 
@@ -131,10 +188,7 @@ export class Connection {
     throw this.#ended
   }
 
-  /**
-   * The answer of the store to a command. Throws a StoreRefusal, or the reason why the connection has ended. The call has no
-   * deadline of its own.
-   */
+  /** The answer to a command, without a deadline. Throws a StoreRefusal, or the reason why the connection has ended. */
   async ask(command: readonly string[]): Promise<unknown> {
     if (this.#ended !== undefined) throw this.#ended
     try {

@@ -4,37 +4,26 @@
  */
 import { createHash } from 'node:crypto'
 
-export interface StoreNames {
-  readonly prefix: string
-  /** The stream of ended sessions. */
-  readonly stream: string
-  /** The key that a connection writes to check that it may write. */
-  readonly probe: (who: string) => string
-  readonly revoked: (mark: string) => string
-  readonly used: (mark: string) => string
-  readonly form: (id: string) => string
-  readonly formsOf: (owner: string) => string
-  /** The names of all counts. */
-  readonly counts: string
-  readonly tries: (key: string) => string
-  readonly failures: (sender: string) => string
-}
+export type StoreNames = Readonly<ReturnType<typeof storeNames>>
 
 /** The keys of an instance. They are the same on each machine that has an instance of that name. */
-export function storeNames(instance: string): StoreNames {
+export function storeNames(instance: string) {
   const prefix = `{authproxy:${instance}}:`
   const hashed = (kind: string) => (text: string) => `${prefix}${kind}:${digest(text)}`
   return {
     prefix,
+    /** The stream of ended sessions. */
     stream: `${prefix}revocations`,
-    probe: who => `${prefix}probe:${who}`,
-    revoked: mark => `${prefix}revoked:${mark}`,
-    used: mark => `${prefix}used:${mark}`,
+    /** The key that a connection writes to check that it may write. */
+    probe: (who: string) => `${prefix}probe:${who}`,
+    revoked: (mark: string) => `${prefix}revoked:${mark}`,
+    used: (mark: string) => `${prefix}used:${mark}`,
     form: hashed('form'),
     formsOf: hashed('forms-of'),
+    /** The names of all counts. */
     counts: `${prefix}counts`,
     tries: hashed('tries'),
-    failures: sender => `${prefix}failures:${sender}`,
+    failures: (sender: string) => `${prefix}failures:${sender}`,
   }
 }
 

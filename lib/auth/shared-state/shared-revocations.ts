@@ -118,10 +118,7 @@ export class SharedRevocations implements EndedSessions {
     return added
   }
 
-  /**
-   * Brings list and store together over a new connection, and reads the stream until the connection ends. Throws the error that
-   * ended it.
-   */
+  /** Brings list and store together, and reads the stream until the connection ends. Throws the error that ended it. */
   async follow(connection: Connection): Promise<void> {
     const { clock, dial } = this.#of
     const reader = await dial(LONGEST)
@@ -137,29 +134,26 @@ export class SharedRevocations implements EndedSessions {
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
       if (entries.length > 0) this.#onEnded()
       await taken
-      const behind = messages.length === AT_ONCE && (await this.#isShortenedPast(id, connection))
-      id = behind ? await this.#bringTogether(connection) : (idOf(messages.at(-1)) ?? id)
+      // When the stream no longer has the message, later ones may be missing as well.
+      const isShortened =
+        messages.length === AT_ONCE && (await this.#newestUpTo(id, connection)) === undefined
+      id = isShortened ? await this.#bringTogether(connection) : (idOf(messages.at(-1)) ?? id)
       await this.#publishWaiting()
     }
   }
 
   /** Does the first three steps, and answers the ID from which to read the stream. */
   async #bringTogether(connection: Connection): Promise<string> {
-    const { names } = this.#of
-    const newest = await this.#timely(
-      connection.ask(['XREVRANGE', names.stream, '+', '-', 'COUNT', '1']),
-    )
-    const held = await this.#readKeys(connection)
-    await this.#publishMissing(held)
-    return idOf(Array.isArray(newest) ? newest[0] : undefined) ?? '0-0'
+    const newest = await this.#newestUpTo('+', connection)
+    await this.#publishMissing(await this.#readKeys(connection))
+    return newest ?? '0-0'
   }
 
-  /** Whether the stream no longer has a message. Then later messages may be missing as well. */
-  async #isShortenedPast(id: string, connection: Connection): Promise<boolean> {
-    const { names } = this.#of
-    const asked = connection.ask(['XREVRANGE', names.stream, id, '-', 'COUNT', '1'])
-    const answer = await this.#timely(asked)
-    return !Array.isArray(answer) || idOf(answer[0]) === undefined
+  /** The ID of the newest message of the stream up to this one; undefined when there is none. */
+  async #newestUpTo(id: string, connection: Connection): Promise<string | undefined> {
+    const command = ['XREVRANGE', this.#of.names.stream, id, '-', 'COUNT', '1']
+    const answer = await this.#timely(connection.ask(command))
+    return Array.isArray(answer) ? idOf(answer[0]) : undefined
   }
 
   /** Passes on the marks that the store has refused during this connection. */

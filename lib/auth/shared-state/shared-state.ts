@@ -13,6 +13,7 @@ import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import type { StateConfig } from '../config/config.ts'
+import type { FormStore, SealedForm } from '../login/kept-forms.ts'
 import type { SharedParts } from '../login/parts.ts'
 import { type UsedIds, usedMark } from '../login/replay-cache.ts'
 import {
@@ -22,38 +23,19 @@ import {
   type SentRecord,
 } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
-import { dialStore } from './dial.ts'
-import { storeNames } from './names.ts'
-import { sharedForms } from './shared-forms.ts'
+import { dialStore } from './connection.ts'
+import { type StoreNames, storeNames } from './names.ts'
 import { SharedRevocations } from './shared-revocations.ts'
-import { type LinkState, StoreLink } from './store-link.ts'
+import { type LinkState, type StoreAnswer, StoreLink } from './store-link.ts'
 
-export interface SharedState extends SharedParts {
-  /** The list of ended sessions, shared; undefined where there is none. */
-  readonly revocations: SharedRevocations | undefined
-  /** From now on the listener is told that sessions have ended at another instance. */
-  whenEnded(listener: () => void): void
-  /** Keeps a record of a failure for the other instances. */
-  keepFailure(record: SentRecord): void
-  /** The records of failures at all instances. */
-  failures(): Promise<readonly FailureRecord[]>
-  readonly link: LinkState
-  /** The number of ended sessions that have not been passed on. */
-  readonly waiting: number
-  /** The present problem of the store, for the administrator. */
-  remark(): string | undefined
-  close(): Promise<void>
-}
+export type SharedState = Awaited<ReturnType<typeof openSharedState>>
 
 /** The most records for each kind of sender. */
 const MOST_RECORDS = 200
 const LARGEST_RECORD = 16 * 1024
 /** The time for which the store keeps records after the last one of their kind. */
 const RECORDS: Milliseconds = 30 * day
-/**
- * The allowed difference between the clocks of instances. A message that one instance takes for outdated may still be valid at
- * another.
- */
+/** The allowed difference between the clocks of instances: a message outdated for one may still be valid at another. */
 const SKEW: Milliseconds = 5 * 60_000
 /** The number of used IDs in one script. */
 const AT_ONCE = 100
@@ -100,7 +82,7 @@ export async function openSharedState(of: {
   readonly revocations: RevocationList | undefined
   readonly clock: Clock
   readonly log: Logger
-}): Promise<SharedState> {
+}) {
   const { config, clock, log } = of
   const names = storeNames(config.instance)
   const { certificates } = config
@@ -132,10 +114,8 @@ export async function openSharedState(of: {
     await revocations?.follow(connection)
   })
 
-  return {
-    revocations,
+  const logins: SharedParts = {
     forms: sharedForms(link, names),
-    whenEnded: listener => revocations?.whenEnded(listener),
     async useIds(ids, until) {
       const asked = await link.ask(use(ids, until))
       if (asked.ok && asked.answer === 1) return 'first'
@@ -155,13 +135,20 @@ export async function openSharedState(of: {
       if (!asked.ok || !Array.isArray(asked.answer)) return undefined
       return asked.answer.map(count => (typeof count === 'number' ? count : 0))
     },
-    keepFailure(record) {
+  }
+  return {
+    ...logins,
+    /** The list of ended sessions, shared; undefined where there is none. */
+    revocations,
+    /** Keeps a record of a failure for the other instances. */
+    keepFailure(record: SentRecord): void {
       const text = JSON.stringify(record)
       if (text.length > LARGEST_RECORD) return
       const key = names.failures(record.sender)
       void link.askLater(['EVAL', RECORD, '1', key, text, String(MOST_RECORDS), String(RECORDS)])
     },
-    async failures() {
+    /** The records of failures at all instances. */
+    async failures(): Promise<readonly FailureRecord[]> {
       const found: FailureRecord[] = []
       for (const sender of SENDERS) {
         const command = ['LRANGE', names.failures(sender), '0', String(MOST_RECORDS - 1)]
@@ -171,13 +158,11 @@ export async function openSharedState(of: {
       }
       return found.sort((a, b) => a.at - b.at)
     },
-    get link() {
+    get link(): LinkState {
       return link.state
     },
-    get waiting() {
-      return revocations?.waitingCount ?? 0
-    },
-    remark() {
+    /** The present problem of the store, for the administrator. */
+    remark(): string | undefined {
       const { problem } = link
       if (problem === undefined) return undefined
       const waiting = revocations?.waitingCount ?? 0
@@ -191,4 +176,95 @@ export async function openSharedState(of: {
 function recordIn(text: unknown): FailureRecord | undefined {
   const found = parsedJson(String(text))
   return isFailureRecord(found) ? found : undefined
+}
+
+/** The most characters of a sealed form: an instance waits for a form as for any answer. A larger one stays where it arrived. */
+const LARGEST_FORM = 2 * 1024 * 1024
+/** The most characters of all forms on their way to the store, so that a slow store cannot fill the memory here. */
+const MOST_ON_THE_WAY = 2 * LARGEST_FORM
+/** The most forms of one user or one network, as in the memory of an instance (login/kept-forms.ts). */
+const MOST_OF_ONE = 4
+/** The fields of the hash, in the order of the scripts. */
+const FIELDS = ['owner', 'target', 'network', 'contentType', 'origin', 'sealed'] as const
+
+/** Puts a form, and removes the oldest of its sender when there are too many. */
+const PUT = `
+redis.call('HSET', KEYS[1], ${FIELDS.map((name, index) => `'${name}', ARGV[${index + 3}]`).join(', ')})
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+redis.call('LPUSH', KEYS[2], KEYS[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[1])
+for _, old in ipairs(redis.call('LRANGE', KEYS[2], ARGV[2], -1)) do redis.call('DEL', old) end
+redis.call('LTRIM', KEYS[2], 0, ARGV[2] - 1)
+return 1`
+
+const BIND = `
+local owner = redis.call('HGET', KEYS[1], 'owner')
+if not owner then return false end
+if owner == '' then redis.call('HSET', KEYS[1], 'owner', ARGV[1]) owner = ARGV[1] end
+return {owner, redis.call('HGET', KEYS[1], 'target')}`
+
+const TAKE = `
+local found = redis.call('HMGET', KEYS[1], ${FIELDS.map(name => `'${name}'`).join(', ')})
+redis.call('DEL', KEYS[1])
+return found`
+
+/**
+ * The sealed forms of all instances. Each is a hash that lapses with its login, sealed with a key that only the browser has. It
+ * reaches the store after the answer to its sender, while the browser goes to the identity provider.
+ */
+export function sharedForms(
+  link: Pick<StoreLink, 'ask' | 'askLater'>,
+  names: StoreNames,
+): FormStore {
+  let onTheWay = 0
+  return {
+    async put(id: string, kept: SealedForm, lifetime: Milliseconds): Promise<boolean> {
+      const { owner, target, network, contentType, origin, sealed } = kept
+      if (sealed.length > LARGEST_FORM || onTheWay + sealed.length > MOST_ON_THE_WAY) return false
+      onTheWay += sealed.length
+      const sender = names.formsOf(owner === undefined ? `network ${network}` : `user ${owner}`)
+      const asked = await link.askLater([
+        ...['EVAL', PUT, '2', names.form(id), sender],
+        ...[String(Math.ceil(lifetime)), String(MOST_OF_ONE)],
+        ...[owner ?? '', target, network, contentType, origin ?? '', sealed],
+      ])
+      onTheWay -= sealed.length
+      return asked.ok
+    },
+    async bind(id, owner) {
+      const found = textsOf(await link.ask(['EVAL', BIND, '1', names.form(id), owner]))
+      if (found === 'away' || found === undefined) return found
+      const [is, target] = found
+      return typeof is === 'string' && typeof target === 'string' ? { owner: is, target } : 'away'
+    },
+    async take(id) {
+      const found = textsOf(await link.ask(['EVAL', TAKE, '1', names.form(id)]))
+      return found === 'away' || found === undefined ? found : keptOf(found)
+    },
+    forget(id) {
+      void link.askLater(['DEL', names.form(id)])
+    },
+  }
+}
+
+/** The elements of an answer; undefined when it is nil. */
+function textsOf(asked: StoreAnswer): readonly unknown[] | undefined | 'away' {
+  if (!asked.ok) return 'away'
+  if (asked.answer === null) return undefined
+  return Array.isArray(asked.answer) ? asked.answer : 'away'
+}
+
+function keptOf(found: readonly unknown[]): SealedForm | undefined {
+  const [owner, target, network, contentType, origin, sealed] = found
+  if (typeof owner !== 'string' || typeof target !== 'string') return undefined
+  if (typeof network !== 'string' || typeof contentType !== 'string') return undefined
+  if (typeof origin !== 'string' || typeof sealed !== 'string') return undefined
+  return {
+    owner: owner === '' ? undefined : owner,
+    target,
+    network,
+    contentType,
+    sealed,
+    ...(origin === '' ? {} : { origin }),
+  }
 }

@@ -45,10 +45,7 @@ interface LinkOptions {
   readonly log: Logger
 }
 
-/**
- * The first words of errors after which the node cannot be used: it is loading, is a replica, does not have our keys, is full,
- * or refuses our user.
- */
+/** The first words of errors of a node that is loading, is a replica, does not have our keys, is full, or refuses our user. */
 const USELESS = new Set([
   ...['LOADING', 'READONLY', 'MOVED', 'ASK', 'CLUSTERDOWN', 'MASTERDOWN', 'TRYAGAIN', 'BUSY'],
   ...['NOAUTH', 'WRONGPASS', 'MISCONF', 'OOM', 'NOREPLICAS', 'UNBLOCKED'],

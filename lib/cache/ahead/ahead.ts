@@ -52,7 +52,6 @@ const mostPast = 3
 /** The number of successive failures after which no more files of the suite are fetched. */
 const mostFailures = 5
 
-/** The most tables of indexes that are remembered as read. */
 const mostSeen = 10_000
 
 export class AheadFetches {
@@ -107,7 +106,10 @@ export class AheadFetches {
     const used = await this.#used([...new Set(before.map(({ root }) => root))])
     if (used.size === 0) return
     const begun = clock.elapsed()
-    const found = await this.#search({ cacheDirectory, before, after, used })
+    const task: Search = { cacheDirectory, before, after, used }
+    const thread = { task, heapMegabytes, signal: this.#closing.signal }
+    const limit = { clock, longest: longestJob }
+    const found = await answerOfThread<readonly NewerPackage[]>(program, thread, limit)
     log.debug('newer packages were found', { suite: at, newer: found.length })
     const counts = { fetched: 0, failed: 0, bytes: 0 }
     let failures = 0
@@ -142,14 +144,6 @@ export class AheadFetches {
       }
     }
     return new Map(used.sort(([, a], [, b]) => b - a).slice(0, mostUsed))
-  }
-
-  /** Searches in a thread. Rejects when the service stops, when the search takes too long, and when an index cannot be read. */
-  #search(task: Search): Promise<readonly NewerPackage[]> {
-    const { clock } = this.#parts
-    const { signal } = this.#closing
-    const program = new URL('./newest.js', import.meta.url)
-    return answerOfThread(program, { task, heapMegabytes, signal }, { clock, longest: longestJob })
   }
 
   async #one(
@@ -195,6 +189,7 @@ export class AheadFetches {
   }
 }
 
+const program = new URL('./newest.js', import.meta.url)
 /** The heap of the thread. The searched packages and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 

@@ -3,9 +3,8 @@
  * starts, because the work is heavy.
  */
 import { createReadStream } from 'node:fs'
-import { parentPort, workerData } from 'node:worker_threads'
 import type { Milliseconds } from '../../async/clock.ts'
-import { lowerPriority } from '../../async/thread.ts'
+import { doTaskOfThread } from '../../async/thread.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
 import { compareVersions } from '../archive/version.ts'
@@ -91,11 +90,4 @@ async function* packagesOf(
   }
 }
 
-/** The niceness of background jobs. */
-const niceness = 10
-
-// Without a parent this is no thread, and the file does nothing.
-if (parentPort !== null) {
-  lowerPriority(niceness)
-  parentPort.postMessage(await newest(workerData))
-}
+await doTaskOfThread(newest)

@@ -9,7 +9,7 @@
  * - A refresh is no use of a file. The store notes a use when an entry is put, so the refresh restores the former last use.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
+import { pause } from '../../async/deadline.ts'
 import { repeat } from '../../async/repeat.ts'
 import { explainError } from '../../errors.ts'
 import type { Logger } from '../../log/log.ts'
@@ -34,7 +34,6 @@ export interface RefreshParts {
   readonly updates: Pick<Updates, 'governs' | 'refresh'>
   /** The settings of the refresh; undefined while no origin may be asked. */
   readonly settings: () => RefreshSettings | undefined
-  /** A random number from 0 to 1. */
   readonly random: () => number
   /** Called once for each Release file. */
   readonly onEnd: (result: RefreshResult) => void
@@ -51,7 +50,6 @@ const longestWait: Milliseconds = 30_000
 /** The greatest random part of an interval, as a share of it. */
 const spread = 0.1
 
-/** The most Release files whose next refresh is remembered. */
 const mostFiles = 4000
 
 export class RefreshSchedule {
@@ -76,9 +74,7 @@ export class RefreshSchedule {
 
   #look(): Promise<void> | undefined {
     if (this.#wanted() === undefined) return undefined
-    this.#working = this.#refreshAll().finally(() => {
-      this.#working = undefined
-    })
+    this.#working = this.#refreshAll()
     return this.#working
   }
 
@@ -118,11 +114,11 @@ export class RefreshSchedule {
     if (clock.now() - used > settings.refreshFor) return
     if (!this.#isDue(key, entry.validated, settings.refresh)) return
     log.debug('asking the origin of a suite by schedule', { key })
-    const result = await this.#inTime(updates.refresh(entry))
+    const late = pause(clock, longestWait, this.#closing.signal).then(() => undefined)
+    const result = wordOf(await Promise.race([updates.refresh(entry), late]))
     store.touch(key, used)
-    const word = result === undefined ? 'failed' : wordOf(result)
-    log.debug('refreshed a suite', { key, result: word })
-    onEnd(word)
+    log.debug('refreshed a suite', { key, result })
+    onEnd(result)
   }
 
   /** Whether the interval since the last question to the origin has passed. If so, the next interval begins. */
@@ -144,20 +140,11 @@ export class RefreshSchedule {
     this.#due.set(key, elapsed + interval + longer)
     return true
   }
-
-  /** Waits for an update. Resolves to undefined when it takes too long, or the service stops. */
-  #inTime(work: Promise<RevalidationResult>): Promise<RevalidationResult | undefined> {
-    const { signal } = this.#closing
-    const stopped = new Promise<undefined>(resolve => {
-      if (signal.aborted) resolve(undefined)
-      else signal.addEventListener('abort', () => resolve(undefined), { once: true })
-    })
-    return resultInTime(Promise.race([work, stopped]), this.#parts.clock, longestWait)
-  }
 }
 
-function wordOf(result: RevalidationResult): RefreshResult {
-  if (result.use !== 'store') return 'failed'
+/** The word for the result of an update. An update that takes too long has none. */
+function wordOf(result: RevalidationResult | undefined): RefreshResult {
+  if (result?.use !== 'store') return 'failed'
   return result.because === 'changed' ? 'updated' : 'confirmed'
 }
 

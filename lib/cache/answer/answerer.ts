@@ -8,7 +8,7 @@ import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
@@ -27,16 +27,11 @@ import type { Rules } from '../policy/policy.ts'
 import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry, finishedEntry } from '../rfc9111/stored-response.ts'
+import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import {
-  notGivenResponse,
-  originStatusResponse,
-  unavailableResponse,
-  withheldSignatureResponse,
-} from './errors.ts'
+import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
@@ -46,7 +41,6 @@ import {
 } from './representation.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
-import type { UnavailableFile } from './unavailable-file.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -178,7 +172,7 @@ export class Answerer {
   /** Answers with the detached signature that belongs to the client's Release file, after asking the origin about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const { updates, suites, store } = this.#parts
-    const outcome = await updates.checkSignature(wanted)
+    const outcome = await updates.checkSignature(wanted.key)
     if (outcome === undefined) return undefined
     const { key, archive } = allowed.file
     const { client } = allowed.request
@@ -200,7 +194,7 @@ export class Answerer {
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
     const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
-    return withholds() ? withheldSignatureResponse(allowed) : answer
+    return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
   }
 
   /**
@@ -234,7 +228,7 @@ export class Answerer {
     const { request, file } = allowed
     const { fetcher, clock, delays } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
-    if (withheld === 'other-form') return notGivenResponse(allowed)
+    if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
       return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
     const wanted = wantedOf(allowed, superseded)
@@ -288,7 +282,7 @@ export class Answerer {
    */
   async #otherwise(
     allowed: AllowedRequest,
-    { gone }: Pick<UnavailableFile, 'gone'>,
+    { gone }: { readonly gone: boolean },
   ): Promise<Response | 'named' | undefined> {
     const { updates, suites, store } = this.#parts
     const { key, archive, about } = allowed.file
@@ -464,6 +458,3 @@ function wantedOf(
 
 /** The kinds of files that a Release file names. Whether such a file exists depends on the Release file. */
 const withReleases: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'by-hash'])
-
-/** The fields of an entry for which there was no response. */
-const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])

@@ -30,17 +30,20 @@ interface ConfinedContentsParts {
 const open = ''
 const ofBuilds = ' builds'
 
+/** What is known under one list of confined archives. */
+interface Known {
+  /** The list of the last call, and what scopes depend on in it, as JSON. */
+  confinements: Confinements
+  readonly text: string
+  /** The scopes from which each content has come. Contents that came from no confined archive are not in it. */
+  readonly scopes: Map<string, Set<string>>
+  /** Whether the entries of the store are in it. */
+  store: 'unread' | 'being read' | 'read'
+}
+
 export class ConfinedContents {
   readonly #parts: ConfinedContentsParts
-  /** The scopes from which each content has come. Contents that came from no confined archive are not in it. */
-  readonly #scopes = new Map<string, Set<string>>()
-  /** The confinements of the last call. */
-  #followed: Confinements = []
-  /** The confined archives for which `#scopes` holds, as JSON. */
-  #confinements = '[]'
-  /** Identifies the current reading of the store. A reading ends when it is not the current one any more. */
-  #reading: symbol | undefined
-  #known = false
+  #last: Known = { confinements: [], text: '[]', scopes: new Map(), store: 'unread' }
 
   constructor(parts: ConfinedContentsParts) {
     this.#parts = parts
@@ -48,14 +51,12 @@ export class ConfinedContents {
 
   /** Whether a stored content may answer for a file in a scope. `scope` is undefined for a file that no archive confines. */
   shares(digest: string, scope: string = open): boolean {
-    const { rules, store } = this.#parts
-    const { confinements } = rules()
-    this.#follow(confinements)
-    if (confinements.length === 0) return true
-    if (!this.#known) this.#begin(confinements)
+    const known = this.#known()
+    if (known.confinements.length === 0) return true
+    if (known.store === 'unread') void this.#read(known)
     // A content that no entry names is about to be removed, and its archive is unknown.
-    if (!this.#known || !store.names(digest)) return false
-    return this.#scopes.get(digest)?.has(scope) ?? true
+    if (known.store !== 'read' || !this.#parts.store.names(digest)) return false
+    return known.scopes.get(digest)?.has(scope) ?? true
   }
 
   /** Whether a stored content may answer for the file with this key. */
@@ -66,58 +67,55 @@ export class ConfinedContents {
 
   /** Notes an entry that was put into the store. */
   note({ key, digest }: Pick<Entry, 'key' | 'digest'>): void {
-    const { confinements } = this.#parts.rules()
-    this.#follow(confinements)
+    const known = this.#known()
     // A recorded content also has the entry of its request, which counts.
-    if (isKeepingKey(key) && !isFetchedKey(key)) return
-    if (confinements.length > 0) this.#note(scopeOf(key, confinements), digest, true)
+    if (known.confinements.length === 0 || (isKeepingKey(key) && !isFetchedKey(key))) return
+    noteScope(known, { key, digest }, true)
   }
 
   /** Forgets a content that no stored entry names any more, unless an arriving entry names it. */
   forget(digest: string): void {
-    if (!this.#parts.store.names(digest)) this.#scopes.delete(digest)
+    if (!this.#parts.store.names(digest)) this.#last.scopes.delete(digest)
   }
 
-  /** Forgets all scopes when other archives are confined, because they were noted under the former confinements. */
-  #follow(confinements: Confinements): void {
-    if (confinements === this.#followed) return
-    this.#followed = confinements
-    const now = JSON.stringify(confinements.map(({ scope, origins }) => [scope, origins]))
-    if (now === this.#confinements) return
-    this.#confinements = now
-    this.#reading = undefined
-    this.#known = false
-    this.#scopes.clear()
+  /** What is known under the confinements in force. All is forgotten when other archives are confined than at the last call. */
+  #known(): Known {
+    const { confinements } = this.#parts.rules()
+    if (confinements === this.#last.confinements) return this.#last
+    const text = JSON.stringify(confinements.map(({ scope, origins }) => [scope, origins]))
+    if (text === this.#last.text) this.#last.confinements = confinements
+    else this.#last = { confinements, text, scopes: new Map(), store: 'unread' }
+    return this.#last
   }
 
-  #begin(confinements: Confinements): void {
-    if (this.#reading !== undefined) return
-    const reading = Symbol('reading')
-    this.#reading = reading
-    this.#read(confinements, reading).catch((error: unknown) => {
-      this.#parts.log.warn('contents are not shared between names until the store can be read', {
-        error,
-      })
-      if (this.#reading === reading) this.#reading = undefined
-    })
-  }
-
-  /** Reads the entries twice: first to find confined contents, then to find the other scopes from which those have come. */
-  async #read(confinements: Confinements, reading: symbol): Promise<void> {
-    for (const adds of [true, false]) {
-      for await (const some of this.#parts.store.list()) {
-        if (this.#reading !== reading) return
-        for (const { key, digest } of some) this.#note(scopeOf(key, confinements), digest, adds)
+  /** Reads the entries twice: first to find confined contents, then to find the other scopes from which those have come. Never rejects. */
+  async #read(known: Known): Promise<void> {
+    const { store, log } = this.#parts
+    known.store = 'being read'
+    try {
+      for (const adds of [true, false]) {
+        for await (const some of store.list()) {
+          if (this.#last !== known) return
+          for (const entry of some) noteScope(known, entry, adds)
+        }
       }
+      known.store = 'read'
+    } catch (error) {
+      log.warn('contents are not shared between names until the store can be read', { error })
+      known.store = 'unread'
     }
-    if (this.#reading === reading) this.#known = true
   }
+}
 
-  #note(scope: string, digest: string, adds: boolean): void {
-    const scopes = this.#scopes.get(digest)
-    if (scopes !== undefined) scopes.add(scope)
-    else if (adds && scope !== open) this.#scopes.set(digest, new Set([scope]))
-  }
+function noteScope(
+  { confinements, scopes: all }: Known,
+  { key, digest }: Pick<Entry, 'key' | 'digest'>,
+  adds: boolean,
+): void {
+  const scope = scopeOf(key, confinements)
+  const scopes = all.get(digest)
+  if (scopes !== undefined) scopes.add(scope)
+  else if (adds && scope !== open) all.set(digest, new Set([scope]))
 }
 
 function scopeOf(key: string, confinements: Confinements): string {

@@ -18,15 +18,14 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import type { Logger } from '../../log/log.ts'
 import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
+import { offlineSentence } from '../fetch/failures.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Refusal } from '../policy/policy.ts'
 import { type FileFacts, factsByParent } from '../request/destination.ts'
-import type { FailReason } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { type AllowedRequest, cacheName } from './representation.ts'
 
-/** The request that gets such a response, and its file. */
 type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
 /**
@@ -129,12 +128,12 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const refusal = refusalOf(failure)
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
-  const { origin } = asked.file.about
-  const parent = failedParent(failure) ?? asked.file.about.parent
-  const sentence = `${failure.publicText} (${origin}, ${parentPhrase(parent)}${code})${houseAuthority(failure)}`
+  const { origin, parent } = asked.file.about
+  const way = `${origin}, ${parentPhrase(failure, parent)}${code}`
+  const sentence = `${failure.publicText} (${way})${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
-  return failed(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
+  return failedResponse(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
 }
 
 /** The most characters of a reason phrase that apt reads. */
@@ -159,49 +158,36 @@ function houseAuthority({ code, facts }: Failure): string {
     : ''
 }
 
-/** The parent proxy at which a request failed. */
-export function failedParent({ facts: { parent } }: Failure): string | undefined {
-  return typeof parent === 'string' ? parent : undefined
-}
-
-/** The words about the parent proxy at the end of a sentence; empty without one. */
-export function parentPhrase(parent: string | undefined): string {
+/** The words about the parent proxy at which a request failed, else about the planned one; empty without one. */
+export function parentPhrase({ facts }: Failure, planned: string | undefined): string {
+  const parent = typeof facts['parent'] === 'string' ? facts['parent'] : planned
   return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
-}
-
-const whyNotFetched: Readonly<Record<FailReason, string>> = {
-  'only-if-cached': 'The file is not stored here and the request forbids to fetch it.',
-  offline:
-    'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.',
-}
-
-/** The 504 for a file that is not stored and must not be fetched (RFC 9111 section 5.2.1.7). */
-export function notStoredResponse(asked: Asked, because: FailReason): Response {
-  return failed(asked, because, { status: 504, sentence: whyNotFetched[because] })
-}
-
-/** The answer to a request for a file as of a day for which the suite is not kept. */
-export function notKeptResponse(asked: Asked, sentence: string): Response {
-  return failed(asked, 'no-snapshot', { status: 404, sentence })
-}
-
-/** The answer to a request for a Release file in a form that clients of a delayed suite do not get. */
-export function notGivenResponse(asked: Asked): Response {
-  return failed(asked, 'suite-withheld', {
-    status: 404,
-    sentence:
-      'This archive has a delay or a hold, and its suite is given in the other form, InRelease or Release with Release.gpg, which clients asked for first.',
-  })
-}
-
-/** The answer to a request for a signature while clients keep a Release file that was adopted without one. */
-export function withheldSignatureResponse(asked: Asked): Response {
-  return failed(asked, 'signature-withheld', { status: 404, sentence: signatureIsOfAnother })
 }
 
 /** A sentence for clients and operators that says why there is no detached signature. */
 export const signatureIsOfAnother =
   'Clients keep the Release file of before, for which no signature is stored. The signature that the origin has now belongs to another Release file.'
+
+/**
+ * The status and the sentence where they depend on the reason alone:
+ * - only-if-cached, offline: the file is not stored and must not be fetched (RFC 9111 section 5.2.1.7)
+ * - suite-withheld: clients of a delayed suite do not get its Release file in this form
+ * - signature-withheld: clients keep a Release file that was adopted without a signature
+ */
+const withoutFile = {
+  'only-if-cached': [504, 'The file is not stored here and the request forbids to fetch it.'],
+  offline: [504, offlineSentence],
+  'suite-withheld': [
+    404,
+    'This archive has a delay or a hold, and its suite is given in the other form, InRelease or Release with Release.gpg, which clients asked for first.',
+  ],
+  'signature-withheld': [404, signatureIsOfAnother],
+} as const
+
+export function withoutFileResponse(asked: Asked, because: keyof typeof withoutFile): Response {
+  const [status, sentence] = withoutFile[because]
+  return failedResponse(asked, because, { status, sentence })
+}
 
 /** The 409 for a file that a build does not have. The reason phrase has the sentence, because apt shows it. */
 export function notInBuildResponse(
@@ -209,7 +195,7 @@ export function notInBuildResponse(
   because: BuildRefusal,
   sentence: string,
 ): Response {
-  return failed(asked, because, { status: 409, reason: phrase(sentence), sentence })
+  return failedResponse(asked, because, { status: 409, reason: phrase(sentence), sentence })
 }
 
 /** The answer with a status that a build recorded in place of a file. */
@@ -224,7 +210,8 @@ export function recordedStatusResponse(asked: Asked, { status, location }: Given
   return sentenceResponse(asked.request, status, sentence, { fields, facts })
 }
 
-function failed(
+/** The response when there is no file to give. */
+export function failedResponse(
   { request, file }: Asked,
   because: string,
   says: Pick<Response, 'status' | 'reason'> & {
@@ -235,15 +222,6 @@ function failed(
   const { status, sentence, ...more } = says
   const facts = { outcome: 'failed', because, ...file.about } as const
   return sentenceResponse(request, status, sentence, { ...more, facts })
-}
-
-/** The failure of every request to an origin while the service is offline. */
-export function offlineFailure(): Failure {
-  return new Failure('the service is offline', {
-    code: 'offline' satisfies FailReason,
-    fault: 'upstream',
-    publicText: whyNotFetched.offline,
-  })
 }
 
 /** The 403 for a refusal by the policy, with the sentence that names the rule. */

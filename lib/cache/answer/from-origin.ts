@@ -13,13 +13,14 @@ import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Response } from '../../http/message/message.ts'
-import { evaluatePreconditions } from '../../http/message/precondition.ts'
+import { statusByPreconditions } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import { appendVia } from '../../http/message/via.ts'
 import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
+import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -36,12 +37,12 @@ import {
 
 /** The representation of content that is arriving from the origin or another node. Several requests can share one download. */
 export function arrivingRepresentation(
-  { draft, length, download, verified, parent, near }: IncomingContent,
+  { draft, length, download, verified, from }: IncomingContent,
   because: MissReason,
   { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
 ): Representation {
   const notStored = download.because
-  const why = because === 'joined' ? because : (near ?? because)
+  const why = because === 'joined' ? because : (from.near ?? because)
   const cacheStatus = formatCacheStatus(cacheName, {
     hit: false,
     forward: because === 'changed' || because === 'superseded' ? 'stale' : 'uri-miss',
@@ -60,7 +61,7 @@ export function arrivingRepresentation(
     outcome: 'miss',
     because: why,
     notStored,
-    ...factsByParent(file.about, parent),
+    ...factsByParent(file.about, from.response.parent),
   } satisfies OutcomeFacts
   // The disk can fail after the head was sent. The log is written at the end, so its facts can still say so.
   download.file.whenStopped(reason => {
@@ -101,22 +102,20 @@ export function originHead(
     ['Via', via],
   )
   const validators = validatorsOf(response.fields, now)
-  const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
+  const status = statusByPreconditions(request, { validators, role: 'cache' }, now)
   return {
-    status: outcome.proceed ? 200 : outcome.status,
+    status,
     fields,
     content: noContent,
     facts: { outcome: 'miss', because: 'head', ...factsByParent(file.about, response.parent) },
-    ...announcedLengthOf(outcome.proceed ? response.fields : Fields.empty),
+    ...announcedLengthOf(status === 200 ? response.fields : Fields.empty),
   }
 }
 
 interface PassParts {
   readonly origin: OriginClient
-  /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
-  /** Whether requests to origins have the field Via. */
-  readonly sendsVia: () => boolean
+  readonly rules: () => Rules
   readonly onFetched: (bytes: number) => void
   readonly clock: Clock
 }
@@ -125,7 +124,7 @@ interface PassParts {
 export async function passedResponse(
   allowed: AllowedRequest,
   because: MissReason,
-  { origin, pseudonym, sendsVia, onFetched, clock }: PassParts,
+  { origin, pseudonym, rules, onFetched, clock }: PassParts,
 ): Promise<Response> {
   const { request, file, trusted } = allowed
   const { connection } = request
@@ -135,7 +134,7 @@ export async function passedResponse(
     origin.request({
       method: request.method,
       uri: file.uri,
-      fields: forwardedFields(allowed, sendsVia() ? pseudonym : undefined),
+      fields: forwardedFields(allowed, rules().config.via ? pseudonym : undefined),
       signal: AbortSignal.any([request.signal, stop]),
       trusted,
       line: 'passed',

@@ -11,7 +11,7 @@ import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../../http/message/message.ts'
-import { evaluatePreconditions, ifRangeHolds } from '../../http/message/precondition.ts'
+import { ifRangeHolds, statusByPreconditions } from '../../http/message/precondition.ts'
 import {
   type ByteRange,
   contentRange,
@@ -71,11 +71,11 @@ export function represent(
   representation: Representation,
 ): Response | undefined | Promise<Response | undefined> {
   const { size, validators, fields, facts, open } = representation
-  const outcome = evaluatePreconditions(request, { validators, role: 'cache' }, now)
-  if (!outcome.proceed) {
+  const status = statusByPreconditions(request, { validators, role: 'cache' }, now)
+  if (status !== 200) {
     // RFC 9110 section 15.4.5: a 304 repeats validators and freshness, and leaves out fields that describe content.
     const about = fields.without('Content-Type', 'Content-Encoding', 'Accept-Ranges')
-    return { status: outcome.status, fields: about, content: noContent, facts }
+    return { status, fields: about, content: noContent, facts }
   }
   if (request.method === 'HEAD') {
     return { status: 200, fields, content: noContent, announcedLength: size, facts }

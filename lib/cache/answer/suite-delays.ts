@@ -41,10 +41,11 @@ import {
   type WaitingGeneration,
 } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
+import { releaseFile } from './suite-fetches.ts'
 
 interface SuiteDelaysParts {
   readonly rules: () => Rules
-  readonly suites: Pick<Suites, 'all' | 'at' | 'prepare' | 'noteDelay' | 'removed'>
+  readonly suites: Pick<Suites, 'all' | 'at' | 'adoptions' | 'noteDelay' | 'removed'>
   readonly store: Pick<Store, 'get' | 'put' | 'has'>
   readonly clock: Clock
   readonly log: Logger
@@ -88,8 +89,6 @@ export class SuiteDelays {
   readonly #warned = recentEntries<string, true>(mostWarned)
   /** The suites with a delay that are not adopted, with the moment of the first request for them by `elapsed`. */
   readonly #unknown = recentEntries<string, Milliseconds>(mostUnknown)
-  #rules: Rules | undefined
-  #restrains = false
   #looks = 0
   #stopLooking: (() => void) | undefined
 
@@ -110,12 +109,7 @@ export class SuiteDelays {
 
   /** Whether any archive has a delay or a hold. */
   get #active(): boolean {
-    const rules = this.#parts.rules()
-    if (this.#rules !== rules) {
-      this.#rules = rules
-      this.#restrains = restrainsAny(rules.config)
-    }
-    return this.#restrains
+    return restrainsAny(this.#parts.rules().config)
   }
 
   /** The delay or hold of an adopted suite; undefined when it has neither or is not adopted. */
@@ -183,16 +177,14 @@ export class SuiteDelays {
     const which = name ?? suite.generations[0]?.release.name ?? 'InRelease'
     const digest = digestGiven(suite, which)
     if (digest === undefined) return undefined
-    const now = this.#parts.steady.now()
-    const { open } = suite
     return {
       restraint,
       choice: this.#choice(suite, which, { digest, restraint }),
       given: suite.given?.[which],
       date: factsOf(suite, digest)?.date,
       waiting: waitingOf(suite, which).filter(({ release }) => release.digest !== digest),
-      open: open !== undefined && this.#isOpen(open) ? open : undefined,
-      now,
+      open: this.#openNow(suite),
+      now: this.#parts.steady.now(),
     }
   }
 
@@ -200,10 +192,8 @@ export class SuiteDelays {
   get without(): readonly string[] {
     if (!this.#active) return []
     const before = this.#parts.clock.elapsed() - longestAdoption
-    return [...this.#unknown.entries()].flatMap(([at, since]) => {
-      const is = since < before && this.#isUnknown(at)
-      return is ? [at] : []
-    })
+    const long = [...this.#unknown.entries()].filter(([, since]) => since < before)
+    return long.map(([at]) => at).filter(at => this.#isUnknown(at))
   }
 
   /** The newest known Release file with this name: the waiting one that arrived last, else the one that clients get. */
@@ -218,17 +208,10 @@ export class SuiteDelays {
   /** Makes a new generation wait, which has arrived with the files that clients use. */
   async wait(at: string, { release, signature }: Arrived, facts: ReleaseFacts): Promise<void> {
     const { suites, clock, log, steady } = this.#parts
-    const name = nameOf(release.key)
-    const signedBy = signature && { digest: signature.digest, size: signature.size }
-    const file: ReleaseFile = {
-      name,
-      digest: release.digest,
-      size: release.size,
-      ...(signedBy && { signedBy }),
-    }
+    const file = releaseFile(release, signature)
     const { date, validUntil, contents } = facts
     if (date !== undefined) steady.proved(date)
-    this.#keep(at, name, release)
+    this.#keep(at, file.name, release)
     if (signature !== undefined) this.#keep(at, 'Release.gpg', signature)
     const suite = suites.at(at)
     if (suite === undefined) return
@@ -347,10 +330,8 @@ export class SuiteDelays {
     const { suites, store, log } = this.#parts
     const name = nameOf(release.key)
     const signature = name === 'Release' ? await store.get(`${at}/Release.gpg`) : undefined
-    const { digest, size } = release
-    const signedBy = signature && { digest: signature.digest, size: signature.size }
-    const file: ReleaseFile = { name, digest, size, ...(signedBy && { signedBy }) }
-    const facts = (await suites.prepare(at, file))?.facts
+    const { digest } = release
+    const facts = (await suites.adoptions.prepare(at, releaseFile(release, signature)))?.facts
     if (facts !== undefined) await this.wait(at, { release, signature }, facts)
     else
       log.warn('a stored Release file is not given: it may not be adopted', { suite: at, digest })
@@ -414,8 +395,6 @@ export class SuiteDelays {
     name: ReleaseName,
     { digest, restraint }: { readonly digest: string; readonly restraint: Restraint },
   ): Choice {
-    const { steady } = this.#parts
-    const { open } = suite
     const { date, validUntil } = factsOf(suite, digest) ?? {}
     return choose({
       given: { digest, date, validUntil },
@@ -423,15 +402,15 @@ export class SuiteDelays {
         .filter(({ release }) => release.digest !== digest)
         .map(one => ({ ...one, digest: one.release.digest })),
       restraint,
-      openUntil: open !== undefined && this.#isOpen(open) ? open.until : undefined,
-      now: steady.now(),
+      openUntil: this.#openNow(suite)?.until,
+      now: this.#parts.steady.now(),
     })
   }
 
-  /** Whether a permission still holds by both times, so that a clock that is set back does not renew it. */
-  #isOpen({ until }: OpenPermission): boolean {
+  /** The permission of a suite while it holds by both times, so that a clock that is set back does not renew it. */
+  #openNow({ open }: Suite): OpenPermission | undefined {
     const { clock, steady } = this.#parts
-    return Math.max(clock.now(), steady.now()) < until
+    return Math.max(clock.now(), steady.now()) < (open?.until ?? 0) ? open : undefined
   }
 
   #warn(at: string, digest: string): void {

@@ -7,11 +7,10 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { classify, directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
+import { directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { FetchOutcome, WantedFile } from '../fetch/found.ts'
+import { type FetchOutcome, fileUnder, type WantedFile } from '../fetch/found.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { SuitePointer } from '../shared/shared-store.ts'
@@ -19,7 +18,7 @@ import type { Pointers } from '../shared/suites/pointers.ts'
 import { sharedFile } from '../shared/suites/shared-file.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { MissingFiles, ReleaseFacts } from '../suites/adopt.ts'
+import type { MissingFiles } from '../suites/adopt.ts'
 import {
   byHashPaths,
   keyIn,
@@ -35,9 +34,12 @@ import {
   entryOf,
   incomingSuffix,
   type ListedFetch,
+  pathInSuite,
+  pathOf,
+  releaseFile,
   SuiteFetches,
-  SuiteSignatures,
   signatureKey,
+  type UnavailableFile,
 } from './suite-fetches.ts'
 import {
   firstPause,
@@ -46,7 +48,6 @@ import {
   type ReleaseBehind,
   SuitesBehind,
 } from './suites-behind.ts'
-import { pathInSuite, pathOf, type UnavailableFile } from './unavailable-file.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -60,13 +61,21 @@ interface UpdatesParts {
   readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
 }
 
-interface UnderWay {
-  readonly done: Promise<RevalidationResult>
+/** An update. */
+interface Update {
   /** The moment at which it began, by `elapsed`. */
   readonly begun: Milliseconds
+  /** Whether the origin has turned out to have another Release file. */
   changed: boolean
   /** Makes the update wait for no more files. */
   readonly hurry: AbortController
+  /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
+  readonly pointer: SuitePointer | undefined
+}
+
+interface UnderWay {
+  readonly update: Update
+  readonly done: Promise<RevalidationResult>
 }
 
 /** A new Release file that is to replace the old one, and the time for which it has been held back. */
@@ -84,31 +93,17 @@ interface Lacking extends MissingFile {
   readonly left: Milliseconds
 }
 
-interface UpdateOptions {
-  readonly onChanged: () => void
-  readonly hurry: AbortSignal
-  /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
-  readonly pointer: SuitePointer | undefined
-}
-
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, UnderWay>()
   /** The suites whose clients get another Release file than the origin has. */
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
-  readonly #signatures: SuiteSignatures
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
-    const { clock, suites } = parts
-    this.#behind = new SuitesBehind({
-      clock,
-      heldSince: at => suites.heldSince(at),
-      noteHeld: (at, since) => suites.noteHeld(at, since),
-    })
-    this.#fetches = new SuiteFetches({ ...parts, behind: this.#behind })
-    this.#signatures = new SuiteSignatures(parts)
+    this.#behind = new SuitesBehind(parts)
+    this.#fetches = new SuiteFetches(parts)
   }
 
   /** Removes the incoming files that a crash has left. */
@@ -137,7 +132,8 @@ export class Updates {
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   refusal(at: string): string | undefined {
     if (this.behind(at)?.because !== 'stale-suite-refused') return undefined
-    const because = this.#parts.suites.refusal(at) ?? 'the one of the origin may not be adopted'
+    const because =
+      this.#parts.suites.adoptions.refusal(at) ?? 'the one of the origin may not be adopted'
     return `clients get the Release file of before: ${because}`
   }
 
@@ -160,7 +156,6 @@ export class Updates {
    * is no answer.
    */
   isBehind(key: string): boolean {
-    if (this.#behind.size === 0) return false
     return [...directoriesOf(key)].some(at => this.#behind.has(at))
   }
 
@@ -179,12 +174,11 @@ export class Updates {
     const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
     const first = await resultInTime(running.done, clock, asking)
     if (first !== undefined) return first
-    const left = running.begun + settings.update - clock.elapsed()
-    const late = running.changed
-      ? await resultInTime(running.done, clock, Math.max(0, left))
-      : undefined
+    const { begun, changed } = running.update
+    const left = begun + settings.update - clock.elapsed()
+    const late = changed ? await resultInTime(running.done, clock, Math.max(0, left)) : undefined
     if (late !== undefined) return late
-    const slow = running.changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
+    const slow = changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
     if (suites.governs(entry)) this.#behind.note(at, slow, 0)
     return { use: 'stale', because: slow }
   }
@@ -194,28 +188,22 @@ export class Updates {
    * an origin during a pause. Never rejects.
    */
   async refresh(entry: Entry): Promise<RevalidationResult> {
-    const uri = parseUri(entry.key)
+    const wanted = questionAbout(entry)
     const paused = this.#behind.paused(parentOf(entry.key))
-    if ('problem' in uri || paused !== undefined) {
+    if (wanted === undefined || paused !== undefined) {
       return { use: 'stale', because: paused ?? 'stale-origin-failed' }
     }
-    const { key } = entry
-    const wanted = { key, uri, archive: classify(uri.path), stored: entry, insist: true }
-    return (this.#underWay.get(key) ?? this.#begin(wanted, entry)).done
+    return (this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)).done
   }
 
   /**
    * Asks the origin about the detached signature of an adopted Release file and about the Release file, because either may have changed.
    * Undefined when the store has no such Release file.
    */
-  async checkSignature(wanted: WantedFile): Promise<RevalidationResult | undefined> {
-    const { uri } = wanted
-    const key = wanted.key.replace(/\.gpg$/, '')
-    const path = uri.path.replace(/\.gpg$/, '')
-    const stored = await this.#parts.store.get(key)
-    if (stored === undefined || !this.governs(stored)) return undefined
-    const release = { key, uri: { ...uri, path }, archive: classify(path), stored, insist: true }
-    return this.check(release, stored)
+  async checkSignature(key: string): Promise<RevalidationResult | undefined> {
+    const stored = await this.#parts.store.get(key.replace(/\.gpg$/, ''))
+    const wanted = stored && this.governs(stored) ? questionAbout(stored) : undefined
+    return stored && wanted && this.check(wanted, stored)
   }
 
   /**
@@ -240,8 +228,8 @@ export class Updates {
     const { clock, rules, suites } = this.#parts
     const { suite, generation } = used
     const entry = await this.#stored(used)
-    const uri = entry && parseUri(entry.key)
-    if (entry === undefined || uri === undefined || 'problem' in uri) return false
+    const wanted = entry && questionAbout(entry)
+    if (entry === undefined || wanted === undefined) return false
     if (releaseIn(generation, entry.digest) === undefined) return true
     const path = await pathOf(file, entry, this.#parts)
     if (path === undefined) return undefined
@@ -252,13 +240,12 @@ export class Updates {
     if (!ends && drops() !== undefined) return false
     const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
-    if (asks && ends) underWay?.hurry.abort()
+    if (asks && ends) underWay?.update.hurry.abort()
     const ask = async (): Promise<boolean> => {
       // An update that began before the file was found to be gone may not have seen the newer Release file.
-      if (underWay?.changed === false) await underWay.done
-      const wanted = { key: entry.key, uri, archive: classify(uri.path), stored: entry }
+      if (underWay?.update.changed === false) await underWay.done
       const said = asks
-        ? await this.check({ ...wanted, insist: true }, entry)
+        ? await this.check(wanted, entry)
         : await this.#underWay.get(entry.key)?.done
       if (said?.use === 'answer' && isGone(said.status)) await this.#askForOther(entry.key)
       const now = await this.#stored(used)
@@ -274,11 +261,10 @@ export class Updates {
     const { fetcher, store, delays } = this.#parts
     if (delays.withholds(key) !== undefined) return
     const name = key.endsWith('/InRelease') ? 'Release' : 'InRelease'
-    const other = `${parentOf(key)}/${name}`
-    const uri = parseUri(other)
-    if ('problem' in uri) return
-    const stored = await store.get(other)
-    const wanted = { key: other, uri, archive: classify(uri.path), stored, insist: true }
+    const file = fileUnder(`${parentOf(key)}/${name}`)
+    if (file === undefined) return
+    const stored = await store.get(file.key)
+    const wanted = { ...file, stored, insist: true }
     if (stored !== undefined) await this.check(wanted, stored)
     else await entryOf(await fetcher.fetch(wanted).found)
   }
@@ -307,13 +293,7 @@ export class Updates {
     const [digest] = byHashPaths({ path, ...claim })
     if (digest === undefined) return false
     const come = this.#fetches.fetchOne(suite, { path, ...claim }, digest)
-    return (
-      (await resultInTime(
-        come.then(why => why === undefined),
-        clock,
-        rules().config.suites.update,
-      )) ?? false
-    )
+    return (await resultInTime(come, clock, rules().config.suites.update)) === ''
   }
 
   /**
@@ -332,18 +312,11 @@ export class Updates {
 
   /** Begins an update: from the origin, or from the files that a pointer names. */
   #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): UnderWay {
-    const hurry = new AbortController()
+    const begun = this.#parts.clock.elapsed()
+    const update = { begun, changed: false, hurry: new AbortController(), pointer }
     const underWay: UnderWay = {
-      changed: false,
-      hurry,
-      begun: this.#parts.clock.elapsed(),
-      done: this.#update(wanted, entry, {
-        hurry: hurry.signal,
-        pointer,
-        onChanged: () => {
-          underWay.changed = true
-        },
-      })
+      update,
+      done: this.#update(wanted, entry, update)
         .catch((error: unknown): RevalidationResult => {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
           return { use: 'stale', because: 'stale-suite-incomplete' }
@@ -371,12 +344,9 @@ export class Updates {
     return updated
   }
 
-  async #update(
-    wanted: WantedFile,
-    entry: Entry,
-    { onChanged, hurry, pointer }: UpdateOptions,
-  ): Promise<RevalidationResult> {
+  async #update(wanted: WantedFile, entry: Entry, update: Update): Promise<RevalidationResult> {
     const { fetcher, store, clock, delays, pointers } = this.#parts
+    const { pointer } = update
     const at = parentOf(entry.key)
     const key = `${entry.key}${incomingSuffix}`
     const delayed = delays.restraint(at) !== undefined
@@ -387,7 +357,7 @@ export class Updates {
     if (newest !== entry || (delayed && found.kind === 'answered')) {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
-      if (await this.#signatures.fits(wanted, found.entry)) return unchangedResult(found)
+      if (await this.#fetches.signatureFits(found.entry)) return unchangedResult(found)
       // The file may have been replaced by one with an older date, for which an origin without ETag always answers 304.
       found = await fetcher.fetch({ ...wanted, key, stored: undefined, insist: true }).found
     }
@@ -407,15 +377,15 @@ export class Updates {
     try {
       const come = { ...settled.entry, key: entry.key }
       if (same) {
-        await this.#signatures.fits(wanted, come)
+        await this.#fetches.signatureFits(come)
         return this.#place(come, 'validated')
       }
-      onChanged()
-      const { digest } = settled.entry
-      const heldFor = this.#behind.heldFor(at, digest)
-      const candidate = { at, release: settled.entry, begun: clock.elapsed(), heldFor, hurry }
+      update.changed = true
+      const heldFor = this.#behind.heldFor(at, come.digest)
+      const hurry = update.hurry.signal
+      const candidate = { at, release: come, begun: clock.elapsed(), heldFor, hurry }
       const detached = entry.key.endsWith('/Release')
-      const pair = detached ? await this.#signatures.now(at, wanted, pointer) : {}
+      const pair = detached ? await this.#fetches.signatureNow(at, pointer) : {}
       const signature = pair?.signature
       const kept =
         pair === undefined && heldFor < longestHold
@@ -423,7 +393,10 @@ export class Updates {
           : await this.#prepared(candidate, entry, signature)
       if (delayed) {
         if ('use' in kept) return kept
-        return await this.#waits(entry, { release: come, signature }, kept.facts)
+        // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
+        if (kept.facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+        await delays.wait(at, { release: come, signature }, kept.facts)
+        return await this.#delayed(entry)
       }
       const facts = 'use' in kept ? undefined : kept.facts
       if (pointer !== undefined) {
@@ -459,18 +432,6 @@ export class Updates {
     return result
   }
 
-  /** Makes a new generation wait. Its time may have come already. */
-  async #waits(
-    entry: Entry,
-    arrived: { readonly release: Entry; readonly signature: Entry | undefined },
-    facts: ReleaseFacts | undefined,
-  ): Promise<RevalidationResult> {
-    // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
-    if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-    await this.#parts.delays.wait(parentOf(entry.key), arrived, facts)
-    return this.#delayed(entry)
-  }
-
   /** The result with the Release file that clients get now. It counts as confirmed, because the origin was asked. */
   async #delayed(entry: Entry): Promise<RevalidationResult> {
     const { delays, store, clock } = this.#parts
@@ -503,12 +464,6 @@ export class Updates {
     return this.#parts.suites.generationOf(entry) !== undefined
   }
 
-  #expired(entry: Entry): boolean {
-    const { suites, clock } = this.#parts
-    const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
-    return validUntil < clock.now()
-  }
-
   #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
     this.#parts.store.put(entry)
     return { use: 'store', because, entry }
@@ -520,21 +475,16 @@ export class Updates {
     entry: Entry,
     signedBy: Entry | undefined,
   ): Promise<RevalidationResult | Pick<MissingFiles, 'facts'>> {
-    const { suites, log } = this.#parts
-    const { at } = candidate
-    const { digest, size } = candidate.release
-    const name = entry.key.endsWith('/InRelease') ? 'InRelease' : 'Release'
-    const missing = await suites.prepare(at, {
-      name,
-      digest,
-      size,
-      signedBy: signedBy && { digest: signedBy.digest, size: signedBy.size },
-    })
+    const { suites, clock, log } = this.#parts
+    const missing = await suites.adoptions.prepare(
+      candidate.at,
+      releaseFile(candidate.release, signedBy),
+    )
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-    if (missing.dropped !== undefined) this.#behind.noteDropped(at, missing.dropped)
     const lacking = await this.#fetchAll(candidate, missing)
     if (lacking.length === 0) return missing
-    const expired = this.#expired(entry)
+    const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
+    const expired = validUntil < clock.now()
     if (!expired && lacking.some(({ left }) => left > 0)) return this.#heldBack(candidate, lacking)
     log.warn('a new Release file names files that cannot be had; clients get it without them', {
       key: entry.key,
@@ -560,7 +510,7 @@ export class Updates {
     const { at, begun, heldFor, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
-    const { files, byHash, optional, secondary } = missing
+    const { files, byHash, optional, secondary, dropped } = missing
     const holdOf = ({ path }: ListedContent): Milliseconds =>
       secondary?.has(path) || optional?.has(path) ? update / 2 : longestHold
     const waiting = [...files].sort((a, b) => holdOf(b) - holdOf(a))
@@ -568,6 +518,7 @@ export class Updates {
     this.#behind.waitFor(
       at,
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
+      dropped,
     )
     const fetches = this.#fetches.begin(at, waiting, byHash)
     const lacking: Lacking[] = []
@@ -590,6 +541,12 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
+}
+
+/** The question about a stored Release file; undefined when its key is no URL. */
+function questionAbout(entry: Entry): WantedFile | undefined {
+  const file = fileUnder(entry.key)
+  return file && { ...file, stored: entry, insist: true }
 }
 
 function isRefused(result: RevalidationResult): boolean {

@@ -10,8 +10,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { Fields } from '../../http/message/field.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
+import type { Suites } from '../suites/suites.ts'
 
 /** A file of the origin's new Release file, and the reason why it has not arrived, in words. */
 export interface MissingFile {
@@ -35,8 +35,6 @@ export const firstPause: Milliseconds = 5000
 const longestPause: Milliseconds = 2 * 60_000
 
 const mostSuites = 1000
-const mostWrong = 1000
-const mostOutdated = 1000
 
 interface Held {
   /** The SHA-256 of the Release file that the origin last had. */
@@ -69,10 +67,8 @@ interface Outdated {
 
 interface SuitesBehindParts {
   readonly clock: Clock
-  /** The moment since which the Release file of a suite is held back, by the wall clock, as an earlier run has noted it. */
-  readonly heldSince: (at: string) => Milliseconds | undefined
-  /** Notes that moment for the next run. */
-  readonly noteHeld: (at: string, since: Milliseconds | undefined) => void
+  /** They know since when a Release file is held back, by the wall clock, also from an earlier run. */
+  readonly suites: Pick<Suites, 'at' | 'noteHeld'>
 }
 
 /** The memory of suites that are behind. Each suite is named by the key of its directory. */
@@ -80,18 +76,12 @@ export class SuitesBehind {
   readonly #parts: SuitesBehindParts
   readonly #noted = new LRUCache<string, Noted>({ max: mostSuites })
   readonly #held = new LRUCache<string, Held>({ max: mostSuites })
-  readonly #outdated = new LRUCache<string, Outdated>({ max: mostOutdated })
+  readonly #outdated = new LRUCache<string, Outdated>({ max: mostSuites })
   /** The moment before which a file that the origin may never have had is no reason to ask it again, by `elapsed`. */
-  readonly #doubted = new LRUCache<string, Milliseconds>({ max: mostOutdated })
-  /** The fields of contents that were not what a Release file names, by the key and the SHA-256 that it names. */
-  readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
+  readonly #doubted = new LRUCache<string, Milliseconds>({ max: mostSuites })
 
   constructor(parts: SuitesBehindParts) {
     this.#parts = parts
-  }
-
-  get size(): number {
-    return this.#noted.size
   }
 
   has(at: string): boolean {
@@ -99,7 +89,7 @@ export class SuitesBehind {
   }
 
   of(at: string): ReleaseBehind | undefined {
-    const { clock, heldSince } = this.#parts
+    const { clock, suites } = this.#parts
     const noted = this.#noted.peek(at)
     const missing = this.#held.peek(at)?.missing ?? []
     if (noted !== undefined) {
@@ -107,7 +97,7 @@ export class SuitesBehind {
       const files = because === 'stale-suite-incomplete' ? missing : []
       return { because, lasts: clock.elapsed() - since, missing: files }
     }
-    const since = heldSince(at)
+    const since = suites.at(at)?.heldSince
     if (since === undefined) return undefined
     const lasts = Math.max(0, clock.now() - since)
     return { because: 'stale-suite-incomplete', lasts, missing: [] }
@@ -121,11 +111,11 @@ export class SuitesBehind {
 
   /** The time for which the origin's Release file with this SHA-256, or its predecessors, have been held back. */
   heldFor(at: string, digest: string): Milliseconds {
-    const { clock, heldSince } = this.#parts
+    const { clock, suites } = this.#parts
     const now = clock.elapsed()
     let held = this.#held.get(at)
     if (held === undefined || (held.confirmed && held.digest !== digest)) {
-      const earlier = held === undefined ? heldSince(at) : undefined
+      const earlier = held === undefined ? suites.at(at)?.heldSince : undefined
       const lasts = earlier === undefined ? 0 : Math.max(0, clock.now() - earlier)
       const since = now - lasts
       held = { digest, since, confirmed: false, failures: 0, missing: [], dropped: undefined }
@@ -137,7 +127,7 @@ export class SuitesBehind {
     }
     held.digest = digest
     held.confirmed = false
-    return this.isOutdated(at) ? longestHold : now - held.since
+    return this.#outdated.get(at)?.lasts === true ? longestHold : now - held.since
   }
 
   /**
@@ -161,39 +151,34 @@ export class SuitesBehind {
     return true
   }
 
-  /** Notes the paths that the clients' Release file names and the origin's does not. */
-  noteDropped(at: string, dropped: ReadonlySet<string>): void {
-    const held = this.#held.get(at)
-    if (held !== undefined) held.dropped = dropped
-  }
-
   /** Whether the Release file that is held back has dropped this path; undefined when none is held back or it is unknown. */
   drops(at: string, path: string): boolean | undefined {
     const held = this.#held.peek(at)
     return held === undefined || held.confirmed ? undefined : held.dropped?.has(path)
   }
 
-  /** Whether the origin has lost files that the clients' Release file names. */
-  isOutdated(at: string): boolean {
-    return this.#outdated.get(at)?.lasts === true
-  }
-
-  /** Notes the files for which a Release file waits. */
-  waitFor(at: string, missing: readonly MissingFile[]): void {
+  /** Notes the files for which a Release file waits, and the paths that it has dropped, if they are known. */
+  waitFor(
+    at: string,
+    missing: readonly MissingFile[],
+    dropped: ReadonlySet<string> | undefined,
+  ): void {
     const held = this.#held.get(at)
-    if (held !== undefined) held.missing = missing
+    if (held === undefined) return
+    held.missing = missing
+    held.dropped = dropped ?? held.dropped
   }
 
   /** Notes that these files hold a Release file back. `left` is the time for which they still may. */
   holdBack(at: string, missing: readonly MissingFile[], left: Milliseconds): void {
-    const { clock, noteHeld } = this.#parts
-    this.waitFor(at, missing)
+    const { clock, suites } = this.#parts
     const held = this.#held.get(at)
     if (held === undefined) return
+    held.missing = missing
     const now = clock.elapsed()
     const pause = Math.min(firstPause * 2 ** held.failures, longestPause, Math.max(0, left))
     held.failures += 1
-    noteHeld(at, clock.now() - (now - held.since))
+    suites.noteHeld(at, clock.now() - (now - held.since))
     const because = 'stale-suite-incomplete'
     this.#noted.set(at, { because, since: held.since, until: now + pause })
   }
@@ -210,7 +195,7 @@ export class SuitesBehind {
   /** Notes that clients get the origin's Release file: the earlier one, which it has confirmed, or the new one. */
   caughtUp(at: string, by: 'confirmed' | 'updated'): void {
     this.#noted.delete(at)
-    this.#parts.noteHeld(at, undefined)
+    this.#parts.suites.noteHeld(at, undefined)
     const outdated = this.#outdated.get(at)
     if (outdated !== undefined) outdated.lasts = false
     const held = this.#held.get(at)
@@ -229,15 +214,5 @@ export class SuitesBehind {
     this.#held.delete(at)
     this.#outdated.delete(at)
     this.#doubted.delete(at)
-  }
-
-  /** Notes the fields of a content that was not what a Release file names. */
-  noteWrong(path: string, digest: string, fields: Fields): void {
-    this.#wrong.set(`${path} ${digest}`, fields)
-  }
-
-  /** The fields of a content that was not what a Release file names; undefined when none was wrong. */
-  wrong(path: string, digest: string): Fields | undefined {
-    return this.#wrong.get(`${path} ${digest}`)
   }
 }

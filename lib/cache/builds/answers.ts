@@ -10,95 +10,91 @@ import { type GivenFile, keepingEntry, recordedUrl } from './build.ts'
 import { isRecordedStatus } from './build-file.ts'
 import type { BuildRecording, Builds } from './builds.ts'
 
-interface BuildAnswersParts {
+interface BuildAnswerParts {
   readonly builds: Builds
   readonly store: Pick<Store, 'content'>
   readonly suites: Pick<Suites, 'givenStored'>
 }
 
-export class BuildAnswers {
-  readonly #parts: BuildAnswersParts
-
-  constructor(parts: BuildAnswersParts) {
-    this.#parts = parts
-  }
-
-  /** The answer within the build `name`. `plain` answers like without a build, and gives the recording the entry that the client gets. */
-  async answer(
-    name: string,
-    allowed: AllowedRequest,
-    plain: (allowed: AllowedRequest) => Response | Promise<Response>,
-  ): Promise<Response> {
-    const { builds } = this.#parts
-    const url = recordedUrl(allowed.file.asked)
-    const decision = builds.decide(name, url, allowed.request.client.address)
-    switch (decision.use) {
-      case 'file':
-        return inBuild(name, await this.#recorded(name, url, { allowed, file: decision.file }))
-      case 'status':
-        return inBuild(name, recordedStatusResponse(allowed, decision.given))
-      case 'refuse':
-        return inBuild(name, notInBuildResponse(allowed, decision.because, decision.sentence))
-      case 'record':
-        return inBuild(name, await record(builds.recording(name, url), allowed, plain))
-    }
-  }
-
-  async #recorded(
-    name: string,
-    url: string,
-    { allowed, file }: { readonly allowed: AllowedRequest; readonly file: GivenFile },
-  ): Promise<Response> {
-    const { builds, store, suites } = this.#parts
-    const entry = keepingEntry(file, allowed.now)
-    if (await builds.hasContent(file)) {
-      const representation = storedRepresentation(entry, 'recorded', allowed, (first, last) =>
-        store.content(entry, first, last ?? entry.size - 1),
-      )
-      const answer = await represent(allowed, representation)
-      if (answer !== undefined) {
-        const { key, archive } = allowed.file
-        // The client will ask for files of this Release file next, and they may not be recorded yet.
-        if (archive.kind === 'release' && builds.named(name)?.locked === undefined) {
-          suites.givenStored(allowed.request.client, { ...entry, key })
-        }
-        return answer
-      }
-    }
-    const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
-    return notInBuildResponse(allowed, 'not-kept', sentence)
-  }
+interface BuildRequest {
+  /** The name of the build. */
+  readonly name: string
+  readonly allowed: AllowedRequest
+  /** Answers like without a build, and gives the recording the entry that the client gets. */
+  readonly plain: (allowed: AllowedRequest) => Response | Promise<Response>
 }
 
-function inBuild(name: string, response: Response): Response {
+/** The answer to a request within a build. */
+export async function answerInBuild(
+  request: BuildRequest,
+  parts: BuildAnswerParts,
+): Promise<Response> {
+  const { name, allowed } = request
+  const url = recordedUrl(allowed.file.asked)
+  const decision = parts.builds.decide(name, url, allowed.request.client.address)
+  const answered = async (): Promise<Response> => {
+    switch (decision.use) {
+      case 'file':
+        return recorded(request, decision.file, parts)
+      case 'status':
+        return recordedStatusResponse(allowed, decision.given)
+      case 'refuse':
+        return notInBuildResponse(allowed, decision.because, decision.sentence)
+      case 'record':
+        return record(request, parts.builds.recording(name, url))
+    }
+  }
+  const response = await answered()
   return { ...response, facts: { ...response.facts, build: name } }
+}
+
+async function recorded(
+  { name, allowed }: BuildRequest,
+  file: GivenFile,
+  { builds, store, suites }: BuildAnswerParts,
+): Promise<Response> {
+  const entry = keepingEntry(file, allowed.now)
+  if (await builds.hasContent(file)) {
+    const representation = storedRepresentation(entry, 'recorded', allowed, (first, last) =>
+      store.content(entry, first, last ?? entry.size - 1),
+    )
+    const answer = await represent(allowed, representation)
+    if (answer !== undefined) {
+      const { key, archive } = allowed.file
+      // The client will ask for files of this Release file next, and they may not be recorded yet.
+      if (archive.kind === 'release' && builds.named(name)?.locked === undefined) {
+        suites.givenStored(allowed.request.client, { ...entry, key })
+      }
+      return answer
+    }
+  }
+  const url = recordedUrl(allowed.file.asked)
+  const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
+  return notInBuildResponse(allowed, 'not-kept', sentence)
 }
 
 /** Answers like without a build, and records the answer. */
 async function record(
-  recording: BuildRecording,
-  allowed: AllowedRequest,
-  plain: (allowed: AllowedRequest) => Response | Promise<Response>,
+  { allowed, plain }: BuildRequest,
+  recording: BuildRecording | undefined,
 ): Promise<Response> {
   let response: Response
   try {
     response = await plain({ ...allowed, recording })
   } catch (error) {
-    recording.failed('answering it failed')
+    recording?.failed('answering it failed')
     throw error
   }
   const { status, fields, facts } = response
   const because = String(facts?.['because'] ?? '')
   if (isRecordedStatus(status)) {
-    recording.answered({ status, location: fields.get('Location') })
+    recording?.answered({ status, location: fields.get('Location') })
   } else if (status >= 400 && status !== 412 && status !== 416) {
-    recording.failed(`it was answered ${status} (${because})`)
-  } else if (unrecorded.has(because) || allowed.request.method === 'HEAD') {
-    recording.failed(
-      unrecorded.has(because)
-        ? `it was passed through without being stored (${because})`
-        : 'it was asked for with HEAD alone',
-    )
+    recording?.failed(`it was answered ${status} (${because})`)
+  } else if (unrecorded.has(because)) {
+    recording?.failed(`it was passed through without being stored (${because})`)
+  } else if (allowed.request.method === 'HEAD') {
+    recording?.failed('it was asked for with HEAD alone')
   }
   return response
 }

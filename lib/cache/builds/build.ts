@@ -27,7 +27,6 @@ export type GivenAnswer = GivenFile | GivenStatus
 
 export interface Build {
   readonly name: string
-  /** The moment when the recording began. */
   readonly begun: Milliseconds
   /** The moment when it was locked; undefined while it is recorded. */
   readonly locked: Milliseconds | undefined

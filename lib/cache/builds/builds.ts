@@ -11,6 +11,7 @@ import { readBounded } from '../../files/bounded-file.ts'
 import { makeDirectory } from '../../files/directory-owner.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
+import type { Config } from '../config/config.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchedKey, keepingKey } from '../store/key.ts'
@@ -30,21 +31,12 @@ import {
 } from './build.ts'
 import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
 
-interface BuildSettings {
-  /** The networks whose clients may begin a recording by naming a new build. */
-  readonly clients: readonly string[]
-  /** The most builds. */
-  readonly most: number
-  /** The most bytes of their contents. */
-  readonly size: number
-}
-
 interface BuildsParts {
   readonly cacheDirectory: string
   readonly store: Pick<Store, 'put' | 'get' | 'remove' | 'has' | 'checkpoint' | 'removeContents'>
   readonly clock: Clock
   readonly log: Logger
-  readonly settings: () => BuildSettings
+  readonly settings: () => Config['builds']
 }
 
 /** A build whose maps grow while it is recorded. */
@@ -75,7 +67,6 @@ const recordedFields: ReadonlySet<string> = new Set([
 ])
 /** The most URLs of a build that are noted as not recorded. */
 const mostLacking = 10_000
-/** The time after which changes of a recording are written. */
 const writeEvery: Milliseconds = 5_000
 /** The longest time for which a lock waits for downloads under way. */
 const longestWait: Milliseconds = 20_000
@@ -83,8 +74,6 @@ const waitStep: Milliseconds = 100
 
 export class Builds {
   readonly #parts: BuildsParts
-  readonly #directory: string
-  readonly #layout: Layout
   readonly #builds = new Map<string, OwnBuild>()
   /** The records that this version cannot read, by name. They stay unchanged, and the contents that they name stay too. */
   readonly #unreadable = new Map<string, UnreadableRecord>()
@@ -102,8 +91,6 @@ export class Builds {
 
   private constructor(parts: BuildsParts) {
     this.#parts = parts
-    this.#directory = buildsDirectory(parts.cacheDirectory)
-    this.#layout = new Layout(parts.cacheDirectory)
   }
 
   /** Reads the builds of an earlier run. Never rejects. */
@@ -160,37 +147,26 @@ export class Builds {
   /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
   decide(name: string, url: string, client: string): BuildDecision {
     const mayRecord = this.#mayRecord(client)
-    let build: Build | undefined = this.#builds.get(name)
-    if (build === undefined) {
-      if (mayRecord !== 'begin') return this.without(name)
-      const begun = this.begin(name)
-      if (typeof begun === 'string') {
-        return { use: 'refuse', because: 'no-build', sentence: begun }
-      }
-      build = begun
-    }
+    const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
+    const build = this.#builds.get(name) ?? begin()
+    if (typeof build === 'string') return withoutBuild(build)
     return decideInBuild(build, url, mayRecord !== 'no')
   }
 
   /** Decides for a command that explains. It begins no build, and takes every client for one that may record. */
   foresee(name: string, url: string): BuildDecision {
     const build = this.#builds.get(name)
-    return build === undefined ? this.without(name) : decideInBuild(build, url, true)
-  }
-
-  without(name: string): BuildDecision {
-    const unreadable = this.#unreadable.get(name)?.because
-    const sentence = !isBuildName(name)
-      ? buildNameRule
-      : unreadable === undefined
-        ? `There is no build ${name}: cachesvc build record ${name} begins it.`
-        : `The record of the build ${name} cannot be read: ${unreadable}.`
-    return { use: 'refuse', because: 'no-build', sentence }
+    if (build === undefined) return withoutBuild(this.sentenceWithout(name))
+    return decideInBuild(build, url, true)
   }
 
   /** A sentence that says why there is no build of this name. */
   sentenceWithout(name: string): string {
-    return sentenceOf(this.without(name))
+    if (!isBuildName(name)) return buildNameRule
+    const unreadable = this.#unreadable.get(name)?.because
+    return unreadable === undefined
+      ? `There is no build ${name}: cachesvc build record ${name} begins it.`
+      : `The record of the build ${name} cannot be read: ${unreadable}.`
   }
 
   /** Begins a recording. Returns a sentence when it cannot. */
@@ -277,31 +253,27 @@ export class Builds {
   }
 
   /** Begins to record the answer to a request. */
-  recording(name: string, url: string): BuildRecording {
+  recording(name: string, url: string): BuildRecording | undefined {
     const build = this.#builds.get(name)
-    if (build === undefined) return nothingRecorded
+    if (build === undefined) return undefined
     build.coming += 1
     let under = true
-    const end = (): void => {
-      if (under) build.coming -= 1
-      under = false
-    }
-    /** Whether the build still exists and is still being recorded. */
-    const open = (): boolean => this.#builds.get(name) === build && build.locked === undefined
+    /** Notes a part of the answer, if the build still exists and is still being recorded. */
+    const noting =
+      <Given>(note: (given: Given) => void) =>
+      (given: Given): void => {
+        if (this.#builds.get(name) === build && build.locked === undefined) note(given)
+        if (under) build.coming -= 1
+        under = false
+      }
     return {
-      given: entry => {
-        if (open()) this.#given(build, url, entry)
-        end()
-      },
-      answered: ({ status, location }) => {
-        const given = { status, ...(location !== undefined && { location }) }
-        if (open()) this.#note(build, url, given)
-        end()
-      },
-      failed: because => {
-        if (open() && !build.answers.has(url)) this.#lack(build, url, because)
-        end()
-      },
+      given: noting(entry => this.#given(build, url, entry)),
+      answered: noting(({ status, location }) => {
+        this.#note(build, url, { status, ...(location !== undefined && { location }) })
+      }),
+      failed: noting(because => {
+        if (!build.answers.has(url)) this.#lack(build, url, because)
+      }),
     }
   }
 
@@ -351,7 +323,7 @@ export class Builds {
   async lock(name: string): Promise<readonly string[] | string> {
     const { clock, store, log } = this.#parts
     const build = this.#builds.get(name)
-    if (build === undefined) return sentenceOf(this.without(name))
+    if (build === undefined) return this.sentenceWithout(name)
     if (build.locked !== undefined) return `The build ${name} is locked already.`
     if (build.answers.size === 0) return `The build ${name} has recorded nothing yet.`
     const end = clock.elapsed() + longestWait
@@ -389,14 +361,15 @@ export class Builds {
   }
 
   async #onDisk({ digest, size }: GivenFile): Promise<boolean> {
-    const found = await stat(this.#layout.blob(digest)).catch(() => undefined)
+    const layout = new Layout(this.#parts.cacheDirectory)
+    const found = await stat(layout.blob(digest)).catch(() => undefined)
     return found?.isFile() === true && found.size === size
   }
 
   /** Continues the recording of a locked build. Resolves to a sentence when it cannot. */
   async unlock(name: string): Promise<string | undefined> {
     const build = this.#builds.get(name)
-    if (build === undefined) return sentenceOf(this.without(name))
+    if (build === undefined) return this.sentenceWithout(name)
     if (build.locked === undefined) return `The build ${name} is not locked.`
     build.locked = undefined
     await this.#write(build)
@@ -407,11 +380,11 @@ export class Builds {
   /** Removes a build, and those of its contents that have no other name. Resolves to a sentence when there is no such build. */
   async remove(name: string): Promise<string | undefined> {
     const build = this.#builds.get(name)
-    if (build === undefined && !this.#unreadable.has(name)) return sentenceOf(this.without(name))
+    if (build === undefined && !this.#unreadable.has(name)) return this.sentenceWithout(name)
     this.#builds.delete(name)
     this.#unreadable.delete(name)
     if (build !== undefined) this.#dirty.delete(build)
-    await this.#inTurn(() => rm(this.#path(name), { force: true }))
+    await this.#inTurn(() => rm(recordPath(this.#parts.cacheDirectory, name), { force: true }))
     if (build === undefined) return undefined
     const { store, log } = this.#parts
     const others = contentsOf(this.#builds.values())
@@ -469,9 +442,10 @@ export class Builds {
     return this.#inTurn(async () => {
       if (this.#builds.get(build.name) !== build) return
       this.#dirty.delete(build)
-      await makeDirectory(this.#directory)
+      const { cacheDirectory } = this.#parts
+      await makeDirectory(buildsDirectory(cacheDirectory))
       const text = encodeBuild(build, build.locked === undefined && !this.#closed)
-      await writeFileAtomically(this.#path(build.name), text)
+      await writeFileAtomically(recordPath(cacheDirectory, build.name), text)
     })
   }
 
@@ -481,25 +455,19 @@ export class Builds {
     this.#writing = done.catch(() => undefined)
     return done
   }
-
-  #path(name: string): string {
-    return join(this.#directory, `${name}${buildSuffix}`)
-  }
 }
 
-const nothingRecorded: BuildRecording = {
-  given: () => undefined,
-  answered: () => undefined,
-  failed: () => undefined,
-}
-
-function sentenceOf(decision: BuildDecision): string {
-  return decision.use === 'refuse' ? decision.sentence : ''
+function withoutBuild(sentence: string): BuildDecision {
+  return { use: 'refuse', because: 'no-build', sentence }
 }
 
 /** The directory of the records of builds. */
 export function buildsDirectory(cacheDirectory: string): string {
   return join(new Layout(cacheDirectory).root, 'builds')
+}
+
+function recordPath(cacheDirectory: string, name: string): string {
+  return join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
 }
 
 /** A record that cannot be read, with the reason and the digests in its text. */
@@ -524,10 +492,9 @@ export async function readBuilds(
 
 /** Writes the record of a build from a bundle, while no service runs. Resolves to a sentence when another build has its name. */
 export async function addRecord(cacheDirectory: string, build: Build): Promise<string | undefined> {
-  const directory = buildsDirectory(cacheDirectory)
-  await makeDirectory(directory)
+  await makeDirectory(buildsDirectory(cacheDirectory))
   try {
-    const path = join(directory, `${build.name}${buildSuffix}`)
+    const path = recordPath(cacheDirectory, build.name)
     await writeFileAtomically(path, encodeBuild(build, false), { exclusive: true })
     return undefined
   } catch (error) {
@@ -547,7 +514,7 @@ export async function readBuild(cacheDirectory: string, name: string): Promise<B
 }
 
 async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
-  const path = join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
+  const path = recordPath(cacheDirectory, name)
   try {
     const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
     if (found === undefined) return { because: 'there is none', digests: new Set() }

@@ -179,12 +179,12 @@ async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   if (!loaded.ok) return loaded
   const { authorityProblem } = await import('../intercept/authority.ts')
   const { originAuthorities } = await import('../fetch/origin-client.ts')
-  const { OriginCredentials } = await import('../fetch/origin-credentials.ts')
+  const { readCredentials } = await import('../fetch/origin-credentials.ts')
   const config: Config = loaded.value
   const problems = [
     await authorityProblem(config, systemClock.now()),
     await problemOf(() => originAuthorities(config.https.originCa)),
-    await problemOf(() => OriginCredentials.read(config.archives, process.env)),
+    await problemOf(() => readCredentials(config.archives, process.env)),
   ].filter(problem => problem !== undefined)
   const { warnings, file } = loaded
   return problems.length > 0 ? { ok: false, problems, warnings, file } : loaded

@@ -1,20 +1,24 @@
 /**
  * Compares the versions of the packages that two generations of a suite name in their stored Packages files. This is also the program
- * of a thread, which change-counts.ts starts, because the work is heavy.
+ * of a thread, which `ChangeCounts` starts, because the work is heavy.
  *
  * # Facts
  * - A generation may name several versions of a package. Versions that both generations name have not changed.
  * - Packages files that clients do not use are not stored, so they are not compared.
  */
 import { createReadStream } from 'node:fs'
-import { isMainThread, parentPort, workerData } from 'node:worker_threads'
-import { lowerPriority } from '../../async/thread.ts'
+import type { Clock } from '../../async/clock.ts'
+import { answerOfThread, doTaskOfThread } from '../../async/thread.ts'
+import { explainError } from '../../errors.ts'
+import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
 import { stanzas } from '../archive/deb822.ts'
 import { decompress } from '../archive/decompress.ts'
 import { indexChoices } from '../archive/suite-layout.ts'
 import { compareVersions } from '../archive/version.ts'
 import { Layout } from '../store/disk/disk.ts'
 import type { ListedContent } from '../suites/generation.ts'
+import { longestJob } from '../suites/thread.ts'
 
 /** A package whose versions differ. A generation that does not name the package has no version. */
 export interface Change {
@@ -121,10 +125,60 @@ async function collect(path: string, found: Map<string, Set<string>>): Promise<v
 
 const wanted = ['Package', 'Version', 'Architecture']
 
-/** The niceness of background jobs. */
-const niceness = 10
-
-if (!isMainThread && parentPort !== null) {
-  lowerPriority(niceness)
-  parentPort.postMessage(countOfChanges(await changesBetween(workerData)))
+interface ChangeCountsParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
 }
+
+/** `name` identifies the two generations. */
+type CountTask = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
+
+const mostCounts = 1000
+const heapMegabytes = 512
+
+/** Counts in the background how many packages a waiting generation changes, and remembers the counts for the pages. */
+export class ChangeCounts {
+  readonly #parts: ChangeCountsParts
+  readonly #counts = recentEntries<string, ChangeCount | 'unknown'>(mostCounts)
+  readonly #closing = new AbortController()
+  #working: Promise<void> | undefined
+
+  constructor(parts: ChangeCountsParts) {
+    this.#parts = parts
+  }
+
+  /** The count; undefined until it is known. A call begins it, unless another count is under way. */
+  of(counting: CountTask): ChangeCount | 'unknown' | undefined {
+    const known = this.#counts.get(counting.name)
+    if (known === undefined && !this.#closing.signal.aborted) {
+      this.#working ??= this.#count(counting).finally(() => {
+        this.#working = undefined
+      })
+    }
+    return known
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('the service stops'))
+    await this.#working
+  }
+
+  async #count({ name, ...between }: CountTask): Promise<void> {
+    const { clock, log, cacheDirectory } = this.#parts
+    const { signal } = this.#closing
+    const program = new URL('./changes.js', import.meta.url)
+    const thread = { task: { cacheDirectory, ...between }, heapMegabytes, signal }
+    const limit = { clock, longest: longestJob }
+    try {
+      const count = await answerOfThread<ChangeCount>(program, thread, limit)
+      this.#counts.set(name, count)
+    } catch (error) {
+      if (signal.aborted) return
+      this.#counts.set(name, 'unknown')
+      log.warn('changes of a suite could not be counted', { because: explainError(error) })
+    }
+  }
+}
+
+await doTaskOfThread(async (task: Comparison) => countOfChanges(await changesBetween(task)))

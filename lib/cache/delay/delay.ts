@@ -30,9 +30,7 @@ export interface Candidate
 }
 
 export interface ChoiceFacts {
-  /** The generation that clients get. */
   readonly given: Omit<Candidate, 'seen'>
-  /** The generations that wait. */
   readonly waiting: readonly Candidate[]
   readonly restraint: Restraint
   /** The moment until which an operator lets all generations through. */

@@ -3,7 +3,6 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Failure } from '../../errors.ts'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
 
 /**
  * The longest time from a request to the head of its answer, for a client that cannot get a stored file. apt gives up after 30 seconds
@@ -14,8 +13,13 @@ export const firstByteDeadline: Milliseconds = 20_000
 /** The most fetches under way at the same time. A client can ask for any number of files and disconnect. */
 export const mostFetches = 4096
 
+/** The sentence for a file that is not stored while the service is offline. */
+export const offlineSentence =
+  'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.'
+
 /** For each code the side at fault, the text for the log and the text for the client, with placeholders in braces. */
 const failures = {
+  offline: ['upstream', 'the service is offline', offlineSentence],
   ORIGIN_SLOW: [
     'upstream',
     '{origin} has not answered in time',
@@ -35,6 +39,12 @@ const failures = {
     'upstream',
     '{origin} has no Release file any more of a suite that it had',
     'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
+  ],
+  // Another try does not help.
+  REDIRECT_LOOP: [
+    'upstream',
+    'redirects in a circle: {circle}',
+    'The origin redirects in a circle: {circle}.',
   ],
   ORIGIN_REFUSES_REST: [
     'upstream',
@@ -120,10 +130,4 @@ export function slowOrigin(origin: string, fate = 'try again'): Failure {
 /** Whether the origin is at fault. Then another request can help, unlike when the disk fails or the service stops. */
 export function isUpstream(error: unknown): boolean {
   return error instanceof Failure && error.fault === 'upstream'
-}
-
-/** An error during the fetch of a target, as a Failure. */
-export function asFailure(uri: TargetUri, error: unknown): Failure {
-  if (error instanceof Failure) return error
-  return fetchFailure('FETCH_FAILED', { target: formatUri(uri) }, error)
 }

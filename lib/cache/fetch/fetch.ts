@@ -13,7 +13,7 @@ import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import { formatUri, type TargetUri } from '../../http/message/target.ts'
 import {
   confirmedEntry,
   draftEntry,
@@ -22,9 +22,9 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
-import { type BegunContent, resumedContent } from './continuation.ts'
-import { asFailure, fetchFailure, isUpstream, mostFetches } from './failures.ts'
+import { fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
+  type BegunContent,
   type ContentOutcome,
   conditionalFields,
   examinedContent,
@@ -46,7 +46,7 @@ import {
 } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
-import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
+import { keepEntry, resumedContent, transfer, watchAbandoned } from './transfer.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
@@ -220,14 +220,14 @@ export class Fetcher {
     deadline.removeEventListener('abort', giveUp)
   }
 
-  #over({ wanted: { key }, near }: Running, kept?: Promise<unknown>): void {
+  #over({ wanted: { key }, near }: Running, end?: ContentOutcome): void {
     this.#underWay.delete(key)
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (near?.kind !== 'origin' || near.lease === undefined) return
     // The lease ends after the file is stored, when it has been offered to the other nodes.
     const { lease } = near
-    if (kept === undefined) lease.release()
-    else void kept.then(() => lease.release())
+    if (end?.kind !== 'stored') lease.release()
+    else void end.kept.then(() => lease.release())
   }
 
   async #find(running: Running): Promise<FetchOutcome> {
@@ -328,12 +328,12 @@ export class Fetcher {
       const download = store.download({ key, length, expected, passing: undefined, fields })
       this.#noteStored(key, download)
       const begun = { draft, download, length, content, from: answer, digest }
-      const filled = this.#fill(running, begun, 'near')
+      const filled = this.#fill(running, begun)
       const small = length !== undefined && length <= comparedFirst
       const { settled } = filled.filling
       const judged = small ? await resultInTime(settled, clock, longestComparison) : undefined
       if (judged?.kind !== 'failed') {
-        void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
+        void settled.then(end => this.#over(running, end))
         return filled
       }
     } catch (error) {
@@ -397,7 +397,7 @@ export class Fetcher {
   }
 
   /** Begins to fill a download. With content of an origin, the fetch ends with this content, even if it fails. */
-  #fill(running: Running, begun: BegunContent, from: 'origin' | 'near' = 'origin'): Filling {
+  #fill(running: Running, begun: BegunContent): Filling {
     const { wanted } = running
     const { draft, download, length } = begun
     running.begun = begun
@@ -407,20 +407,11 @@ export class Fetcher {
       )
     }
     const settled = this.#run(running, begun)
-    if (from === 'origin') {
-      void settled.then(end => this.#over(running, end.kind === 'stored' ? end.kept : undefined))
-    }
+    if (begun.from.near === undefined) void settled.then(end => this.#over(running, end))
     const changed = wanted.stored !== undefined && isOtherContent(draft, length, wanted.stored)
-    const { near, response } = begun.from
-    const { parent } = response
-    const verified = proofOf(wanted)
-    return {
-      kind: 'filling',
-      filling: { draft, length, verified, download, parent, near, changed, settled },
-    }
+    return { kind: 'filling', filling: { ...begun, verified: proofOf(wanted), changed, settled } }
   }
 
-  /** Waits for an awaited claim. */
   async #claim(running: Running): Promise<void> {
     const { awaited, ...wanted } = running.wanted
     if (awaited !== undefined) running.wanted = { ...wanted, claim: await awaited }
@@ -501,7 +492,9 @@ export class Fetcher {
   }
 
   #noteFailure(wanted: WantedFile, error: unknown, begun?: BegunContent): Failure {
-    const failure = asFailure(wanted.uri, error)
+    const target = formatUri(wanted.uri)
+    const failure =
+      error instanceof Failure ? error : fetchFailure('FETCH_FAILED', { target }, error)
     const { near } = begun?.from ?? {}
     if (WrongContent.is(failure)) {
       this.#wrong.note(wanted, failure, { draft: begun?.draft, near: near !== undefined })
@@ -539,12 +532,7 @@ class SlowOrigins {
 
   /** Whether requests with a stored copy should not wait for this origin. */
   has(uri: TargetUri): boolean {
-    const origin = originName(uri)
-    const until = this.#until.get(origin)
-    if (until === undefined) return false
-    if (until > this.#clock.elapsed()) return true
-    this.#until.delete(origin)
-    return false
+    return (this.#until.get(originName(uri)) ?? 0) > this.#clock.elapsed()
   }
 
   note(uri: TargetUri): void {

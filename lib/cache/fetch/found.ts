@@ -6,61 +6,69 @@ import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
+import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
-import type { TargetUri } from '../../http/message/target.ts'
+import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,
+  classify,
   type Impostor,
   impostor,
   isPage,
   promisesNothing,
   tellingBytes,
 } from '../archive/path.ts'
-import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { ExpectedContent } from '../store/content/checks.ts'
 import type { Download } from '../store/content/download.ts'
 import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim } from '../suites/suites.ts'
-import type { Answer } from './origin-question.ts'
+import type { Answer, Question } from './origin-question.ts'
 
 /** A claim. It has no generation when it comes from one that is not adopted yet. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>
 
-/** A file that is to be fetched. */
-export interface WantedFile {
+export interface WantedFile extends Pick<Question, 'uri' | 'stored' | 'via'> {
   readonly key: string
-  readonly uri: TargetUri
   readonly archive: ArchivePath
   /** The content that an index names for the file. */
   readonly claim?: PlainClaim | undefined
   /** The promise of a claim, while an index that may name the file is still being read. Then the file is not stored. Never rejects. */
   readonly awaited?: Promise<Claim | undefined> | undefined
-  /** The stored entry; the origin is asked whether it is still current. Undefined when the store does not have the file. */
-  readonly stored: Entry | undefined
   /** The fields of wrong content that the origin sent before. They make the request conditional, so that the origin can answer 304. */
   readonly unless?: Fields | undefined
-  /** The proxies that the client's request has passed, in the form of `viaChain`. */
-  readonly via?: string | undefined
   /** Whether the fetch fails, and asks no origin, when the shared store does not have the file. */
   readonly onlyNear?: boolean | undefined
   /** Whether the origin itself must answer, not a cache on the way. */
   readonly insist: boolean
 }
 
-/** Content that is arriving, whose head is known. */
-export interface IncomingContent {
+/** The file with this key; undefined when the key is no URL. */
+export function fileUnder(key: string): Pick<WantedFile, 'key' | 'uri' | 'archive'> | undefined {
+  const uri = parseUri(key)
+  return 'problem' in uri ? undefined : { key, uri, archive: classify(uri.path) }
+}
+
+/** A download and the content for it. */
+export interface BegunContent {
   readonly draft: EntryDraft
+  readonly download: Download
   readonly length: number | undefined
+  /** The digest of a content from the shared store; undefined for content of an origin. */
+  readonly digest?: string | undefined
+  /** The bytes that have not arrived yet. */
+  readonly content: Source
+  readonly from: Pick<Answer, 'place' | 'source' | 'near'> & {
+    readonly response: Pick<OriginResponse, 'parent'>
+  }
+}
+
+/** Content that is arriving, whose head is known. */
+export interface IncomingContent extends Omit<BegunContent, 'content'> {
   /** The proof by which the content is verified before its last block goes to clients. */
   readonly verified: EntryProof | undefined
-  readonly download: Download
-  /** The parent proxy through which it comes. */
-  readonly parent?: string | undefined
-  /** The source of content that does not come from an origin. */
-  readonly near?: NearPlace | undefined
   /** Whether the origin's head shows other content than the stored one. */
   readonly changed: boolean
   /** Never rejects. */

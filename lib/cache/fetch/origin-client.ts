@@ -9,28 +9,25 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
-import type { Parent, ParentRules } from '../../http/client/dialling/parents.ts'
+import type { ParentRules } from '../../http/client/dialling/parents.ts'
 import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { type CompiledParent, compileParents, isAskedThrough } from '../policy/routing.ts'
+import { compileParents, isAskedThrough } from '../policy/routing.ts'
+
+interface ClientParts {
+  readonly clock: Clock
+  readonly blocks: BlockPool
+  readonly lookup?: Lookup
+  readonly log: Logger
+}
 
 /** Makes the client. Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
   config: Config,
-  {
-    clock,
-    blocks,
-    lookup,
-    log,
-  }: {
-    readonly clock: Clock
-    readonly blocks: BlockPool
-    readonly lookup?: Lookup
-    readonly log: Logger
-  },
+  { clock, blocks, lookup, log }: ClientParts,
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
   return new OriginClient({
@@ -47,12 +44,11 @@ export async function originClient(
 
 function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
   const { parents, direct } = compileParents(proxies)
-  const hosts = new Map<Parent, CompiledParent>(parents.map(one => [one.proxy, one]))
   return {
     parents: proxies.parents,
     direct,
     asks: (parent, authority) => {
-      const compiled = hosts.get(parent)
+      const compiled = parents.find(({ proxy }) => proxy === parent)
       return compiled !== undefined && isAskedThrough(compiled, authority)
     },
     onChange(parent, failure) {

@@ -46,72 +46,53 @@ export interface FileCredentials {
 /** The lines of a file, or the reason why it cannot be used. */
 type Parsed = { readonly lines: readonly Line[] } | { readonly problem: string }
 
-export class OriginCredentials {
-  readonly #archives: Archives
-  readonly #lines: ReadonlyMap<Archives[number], readonly Line[]>
+export interface OriginCredentials {
   /** The warnings about the files. */
   readonly warnings: readonly string[]
-
-  private constructor(
-    archives: Archives,
-    lines: ReadonlyMap<Archives[number], readonly Line[]>,
-    warnings: readonly string[],
-  ) {
-    this.#archives = archives
-    this.#lines = lines
-    this.warnings = warnings
-  }
-
-  /** No credentials. */
-  static readonly none = new OriginCredentials([], new Map(), [])
-
-  /** Reads the files. Throws a Failure with one sentence when one cannot be used. */
-  static read(
-    archives: Archives,
-    environment: Readonly<Record<string, string | undefined>>,
-  ): OriginCredentials {
-    const lines = new Map<Archives[number], readonly Line[]>()
-    const warnings: string[] = []
-    archives.forEach((archive, i) => {
-      const { credentials: place } = archive
-      if (place === undefined) return
-      const name = `archives[${i}].credentials`
-      const found = linesOf(place, environment)
-      if ('problem' in found) {
-        throw new Failure(`${name}: ${place} ${found.problem}`, { code: 'credentials-file' })
-      }
-      lines.set(archive, found.lines)
-      for (const { scheme, host } of found.lines) {
-        if (scheme === 'http') {
-          warnings.push(
-            `${name} has a line for http://${host}: name and password go there readable by everyone on the way`,
-          )
-        }
-      }
-      if (!archive.origins.some(origin => found.lines.some(line => line.host === origin.host))) {
-        warnings.push(
-          `${name} has no line for a host of that archive's origins, so nothing is sent`,
-        )
-      }
-    })
-    return lines.size === 0
-      ? OriginCredentials.none
-      : new OriginCredentials(archives, lines, warnings)
-  }
-
   /** The credentials for the file with this target; undefined when its archive has none. */
-  of(wanted: TargetUri): FileCredentials | undefined {
-    if (this.#lines.size === 0) return undefined
-    const archive = archiveOf(wanted, this.#archives)?.archive
-    const lines = archive && this.#lines.get(archive)
-    if (archive === undefined || lines === undefined) return undefined
-    return {
-      setting: `archives[${this.#archives.indexOf(archive)}].credentials`,
-      at(place) {
-        if (archiveOf(place, [archive]) === undefined) return undefined
-        return lines.find(line => isFor(line, place))?.authorization
-      },
+  of(wanted: TargetUri): FileCredentials | undefined
+}
+
+/** Reads the files. Throws a Failure with one sentence when one cannot be used. */
+export function readCredentials(
+  archives: Archives,
+  environment: Readonly<Record<string, string | undefined>>,
+): OriginCredentials {
+  const known = new Map<Archives[number], readonly Line[]>()
+  const warnings: string[] = []
+  archives.forEach((archive, i) => {
+    const { credentials: place } = archive
+    if (place === undefined) return
+    const name = `archives[${i}].credentials`
+    const found = linesOf(place, environment)
+    if ('problem' in found) {
+      throw new Failure(`${name}: ${place} ${found.problem}`, { code: 'credentials-file' })
     }
+    const { lines } = found
+    known.set(archive, lines)
+    for (const { host } of lines.filter(({ scheme }) => scheme === 'http')) {
+      warnings.push(
+        `${name} has a line for http://${host}: name and password go there readable by everyone on the way`,
+      )
+    }
+    if (!archive.origins.some(origin => lines.some(line => line.host === origin.host))) {
+      warnings.push(`${name} has no line for a host of that archive's origins, so nothing is sent`)
+    }
+  })
+  return {
+    warnings,
+    of(wanted) {
+      const archive = known.size === 0 ? undefined : archiveOf(wanted, archives)?.archive
+      const lines = archive && known.get(archive)
+      if (archive === undefined || lines === undefined) return undefined
+      return {
+        setting: `archives[${archives.indexOf(archive)}].credentials`,
+        at(place) {
+          if (archiveOf(place, [archive]) === undefined) return undefined
+          return lines.find(line => isFor(line, place))?.authorization
+        },
+      }
+    },
   }
 }
 

@@ -30,32 +30,21 @@ import {
 } from '../../http/message/target.ts'
 import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
-import type { Admission, DenyRule, Refusal } from '../policy/policy.ts'
+import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
+import { archiveOf } from '../policy/routing.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
-import type { FileCredentials } from './origin-credentials.ts'
+import type { FileCredentials, OriginCredentials } from './origin-credentials.ts'
 
-interface FollowParts {
+interface AskParts {
+  readonly rules: () => Rules
   readonly origin: OriginClient
-  readonly admit: (uri: TargetUri) => Admission
-  /** The refusal to follow a redirect to a place for the wanted file; undefined when it may be followed. */
-  readonly confined: (uri: TargetUri, wanted: TargetUri) => Refusal | undefined
-  /** Whether the client is to follow the redirects of this target itself. */
-  readonly passes: (uri: TargetUri) => boolean
-  /** Called when an origin refuses credentials of this proxy. */
-  readonly onRefused: (credentials: FileCredentials, place: TargetUri) => void
-}
-
-interface AskParts extends FollowParts {
   readonly mirrors: Mirrors
-  /** The failure while no origin may be asked; undefined while origins may be asked. */
-  readonly refusal: () => Failure | undefined
-  /** The member of Via for this proxy; undefined when Via is not sent. */
-  readonly via: () => string | undefined
-  readonly agent: () => string
-  /** The credentials that this proxy itself has for a file. */
-  readonly credentials: (wanted: TargetUri) => FileCredentials | undefined
+  readonly pseudonym: string
+  readonly version: string
+  readonly credentials: () => OriginCredentials
+  readonly log: Logger
 }
 
 /**
@@ -72,20 +61,20 @@ export type Ask = (
 
 /** Makes the function that asks origins. Its answer comes from the first origin that settles the question. */
 export function askOrigins(parts: AskParts): Ask {
-  const { mirrors, refusal, via, agent } = parts
+  const { rules, mirrors, pseudonym, version } = parts
   return question => {
-    const refused = refusal()
-    if (refused !== undefined) return Promise.reject(refused)
-    const { method = 'GET', fresh = false, more, lifetime: within } = question
-    const own = via()
+    const { config } = rules()
+    if (config.offline) return Promise.reject(fetchFailure('offline', {}))
+    const { method = 'GET', fresh = false, more, lifetime: within, uri: wanted } = question
+    const own = config.via ? `1.1 ${pseudonym}` : undefined
     const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
-    const credentials = parts.credentials(question.uri)
-    const shared = Fields.of(['User-Agent', agent()], ['Accept', '*/*'], ['Via', chain])
+    const credentials = parts.credentials().of(wanted)
+    // Some archives admit only agents that begin with the name of apt's.
+    const agent = config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${version})`
+    const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const { deadlines, signal } = hurry ?? {}
-      const { uri: wanted } = question
-      const asked = { method, fields, fresh, within, deadlines, signal, credentials, wanted }
+      const asked = { method, fields, fresh, within, ...hurry, credentials, wanted }
       return follow(uri, asked, parts)
     })
   }
@@ -113,38 +102,50 @@ const maxRedirects = 5
 
 /**
  * Asks an origin and follows its redirects. Resolves to the response and its URI. A redirect that is left to the client gets an absolute
- * Location. Throws the failures of the origin client, `RedirectRefused` and `RedirectLoop`.
+ * Location. Throws the failures of the origin client, `RedirectRefused`, and one for a circle.
  */
 async function follow(
   from: TargetUri,
-  { method, fields, fresh, within, deadlines, signal, credentials, wanted }: Asked,
-  { origin, admit, confined, passes, onRefused }: FollowParts,
+  { credentials, wanted, ...request }: Asked,
+  { rules, origin, log }: AskParts,
 ): Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }> {
   let uri = from
   let own = credentials
   const chain: string[] = []
   for (;;) {
-    const admission = (uri === from ? undefined : confined(uri, wanted)) ?? admit(uri)
+    const { policy, confinements } = rules()
+    const admission =
+      (uri === from ? undefined : admitRedirect(uri, wanted, confinements)) ??
+      admitTarget({ kind: 'fetch', authority: uri }, policy)
     if ('deny' in admission) throw new RedirectRefused(uri, admission.sentence, admission.deny)
     const { trusted } = admission
     if (!isSameServer(uri, from)) own = undefined
     const authorization = own?.at(uri)
-    const asked = { method, uri, fields, fresh, within, deadlines, signal, trusted, authorization }
-    const response = await origin.request(asked)
+    const response = await origin.request({ ...request, uri, trusted, authorization })
     const refuses = response.status === 401 || response.status === 403
-    if (own !== undefined && authorization !== undefined && refuses) onRefused(own, uri)
+    if (own !== undefined && authorization !== undefined && refuses) {
+      log.warn('an origin refuses the credentials that this proxy has for it', {
+        setting: own.setting,
+        target: formatUri(uri),
+      })
+    }
     const location = redirection(response)
     if (location === undefined) return { response, uri }
     response.content.close()
     const to = resolve(uri, location)
     const next = formatUri(to)
-    if (passes(uri)) {
+    // Is the client to follow the redirects of this target itself?
+    const { archives, redirects } = rules().config
+    if ((archiveOf(uri, archives)?.archive.redirects ?? redirects) === 'pass') {
       const fields = response.fields.without('Location').plus('Location', next)
       return { response: { ...response, fields }, uri }
     }
     chain.push(formatUri(uri))
     uri = to
-    if (chain.includes(next)) throw new RedirectLoop([...chain, next])
+    if (chain.includes(next)) {
+      const circle = [...chain, next].map(withoutQuery).join(' to ')
+      throw fetchFailure('REDIRECT_LOOP', { circle })
+    }
     if (chain.length > maxRedirects) {
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }
@@ -159,7 +160,6 @@ function redirection(response: OriginResponse): string | undefined {
   return isRedirect(response.status) ? response.fields.get('Location') : undefined
 }
 
-/** Whether a status is one of a redirect. */
 export function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
@@ -188,7 +188,6 @@ function resolve(base: TargetUri, location: string): TargetUri {
   return target.uri
 }
 
-/** A redirect that is not followed. */
 export class RedirectRefused extends Failure {
   /** The rule of the policy that refuses it; undefined when the redirect itself is unusable. */
   readonly deny: DenyRule | undefined
@@ -201,18 +200,6 @@ export class RedirectRefused extends Failure {
       facts: { target: formatUri(uri) },
     })
     this.deny = deny
-  }
-}
-
-/** Redirects that lead back to a place of their chain. Another try does not help. */
-class RedirectLoop extends Failure {
-  constructor(chain: readonly string[]) {
-    const told = chain.map(withoutQuery).join(' to ')
-    super(`redirects in a circle: ${told}`, {
-      code: 'REDIRECT_LOOP',
-      fault: 'upstream',
-      publicText: `The origin redirects in a circle: ${told}.`,
-    })
   }
 }
 
@@ -249,16 +236,15 @@ interface MirrorParts {
 /** A question to the origins of an archive about one file. */
 export interface Question {
   readonly uri: TargetUri
+  /** The stored entry, about which the origin is asked; undefined when the store does not have the file. */
   readonly stored: Entry | undefined
-  /** The origins that are not asked, by `originName`. */
-  readonly except?: ReadonlySet<string> | undefined
   /** The proxies that the client's request has passed, in the form of `viaChain`. */
   readonly via?: string | undefined
-  /** The lifetime of the question. */
+  /** The origins that are not asked, by `originName`. */
+  readonly except?: ReadonlySet<string> | undefined
   readonly lifetime: Lifetime
 }
 
-/** An answer to a question. */
 export interface Answer {
   readonly response: OriginResponse
   readonly place: TargetUri

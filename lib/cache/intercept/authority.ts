@@ -78,7 +78,6 @@ export function expiresSoon(certificate: Certificate, now: Milliseconds): boolea
   return certificate.notAfter - now < notice
 }
 
-/** A warning about a CA certificate that ends soon or has ended. */
 export function expiryWarnings(
   { certificate, file }: Pick<Authority, 'certificate' | 'file'>,
   now: Milliseconds,

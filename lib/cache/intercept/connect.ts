@@ -13,7 +13,6 @@ import { appendVia, runsInCircle, viaChain } from '../../http/message/via.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import {
-  failedParent,
   parentPhrase,
   refusalOf,
   refusedResponse,
@@ -129,7 +128,7 @@ async function tunnel(
     if (refusal !== undefined) return refusedResponse(request, refusal)
     if (!(error instanceof Failure) || error.fault === 'internal') throw error
     const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
-    const parent = parentPhrase(failedParent(error) ?? parentOf(authority, rules().policy))
+    const parent = parentPhrase(error, parentOf(authority, rules().policy))
     return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
   }
 }

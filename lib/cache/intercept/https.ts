@@ -2,11 +2,16 @@
  * Makes the parts for HTTPS: the CA, the interceptor, the certificate of the TLS listener and the revocation list. It also provides
  * their values for pages and metrics.
  */
-import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
+import { valueUnlessMissing } from '../../errors.ts'
+import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
+import { type Issuer, listNumber } from '../../x509/x509.ts'
 import { type Config, needsAuthority } from '../config/config.ts'
 import { isIntercepted, type Rules } from '../policy/policy.ts'
 import {
@@ -18,7 +23,6 @@ import {
 } from './authority.ts'
 import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
 import { LeafCertificates, listenerCertificate } from './leaf.ts'
-import { RevocationList } from './revocation-list.ts'
 
 interface HttpsOptions {
   readonly rules: () => Rules
@@ -162,7 +166,6 @@ export class Https {
     }
   }
 
-  /** The values for the metrics. */
   get gauges() {
     const { notAfter } = this.#certifying?.authority.certificate ?? {}
     return {
@@ -184,5 +187,64 @@ function leafAddresses({ https, listen }: Config) {
   return {
     caIssuers: aiaAddress ?? (here && `${here}/cachesvc.crt`),
     distributionPoint: enableCrl && here !== undefined ? `${here}/revocation.crl` : undefined,
+  }
+}
+
+/** The time between two renewals of the list. */
+const interval: Milliseconds = hour / 2
+/** The time for which a client may use a list. */
+const validity: Milliseconds = 7 * day
+/** The validity of a list begins this long before it is made, for clients whose clocks are late. */
+const head: Milliseconds = hour
+
+interface RevocationListOptions {
+  readonly issuer: Pick<Issuer, 'issueList'>
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * The certificate revocation list, which is kept in the cache directory. It is empty, because certificates are valid for a day only.
+ * It is signed, numbered and renewed, as clients that ask for one expect.
+ */
+export class RevocationList {
+  readonly #options: RevocationListOptions
+  readonly #file: string
+  #stop = () => {}
+
+  constructor(options: RevocationListOptions) {
+    this.#options = options
+    this.#file = join(options.directory, 'revocation.crl')
+  }
+
+  /** Makes the list now and every half hour. A failure is logged, and the last list stays. */
+  async start(): Promise<void> {
+    await this.#renew()
+    this.#stop = repeat(this.#options.clock, interval, () => this.#renew())
+  }
+
+  stop(): void {
+    this.#stop()
+  }
+
+  /** The list in DER; undefined while there is no file. */
+  read(): Promise<Buffer | undefined> {
+    return valueUnlessMissing(readFile(this.#file))
+  }
+
+  async #renew(): Promise<void> {
+    const { issuer, clock, log } = this.#options
+    try {
+      const now = clock.now()
+      const before = await this.read()
+      const last = before === undefined ? undefined : listNumber(before)
+      // Numbers only ever rise (RFC 5280 section 5.2.3), even when the clock is set back.
+      const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
+      const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
+      await writeFileAtomically(this.#file, await issuer.issueList(options))
+    } catch (error) {
+      log.error('the revocation list could not be made', { file: this.#file, error })
+    }
   }
 }

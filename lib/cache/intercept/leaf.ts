@@ -14,11 +14,8 @@ import type { Logger } from '../../log/log.ts'
 import { generateLeafKey, type LeafKey, type LeafOptions } from '../../x509/x509.ts'
 import { type Authority, isCertifiable } from './authority.ts'
 
-/** A certificate and its key, both in PEM. */
-interface Leaf {
-  readonly key: string
-  /** The certificate, followed by those between it and the root. */
-  readonly cert: string
+/** A key, and its certificate with those between it and the root. */
+interface Leaf extends KeyAndCertificate {
   readonly renewal: Milliseconds
 }
 
@@ -86,8 +83,7 @@ export class LeafCertificates {
       notAfter,
       ...addresses(),
     })
-    const renewal = notAfter - margin
-    return { key: pair.pem, cert: certificate + authority.chain, renewal }
+    return { key: pair.pem, cert: certificate + authority.chain, renewal: notAfter - margin }
   }
 
   async #pair(): Promise<LeafKey> {

@@ -75,7 +75,7 @@ export async function operationsOf(parts: OperationsParts) {
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
     adopted_suites: () => suites.all.length,
-    suites_being_adopted: () => suites.adopting,
+    suites_being_adopted: () => suites.adoptions.count,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
     waiting_generations: () =>
@@ -87,7 +87,7 @@ export async function operationsOf(parts: OperationsParts) {
     verification_files: () => verification.last?.files ?? 0,
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
-  const parents = () => origin.dialler.parents?.states() ?? []
+  const parents = () => origin.dialler.parents.states()
   metrics.read(
     gauges,
     () => suitesBehind(parts),

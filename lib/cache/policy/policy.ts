@@ -17,14 +17,12 @@ import type { Config } from '../config/config.ts'
 import { type HostPattern, hasPort, type Ports } from '../config/setting-kinds.ts'
 import { canonicalUri } from '../store/key.ts'
 import {
-  type CompiledParents,
   type Confinement,
   type Confinements,
   closestPattern,
   compileParents,
   confinementOf,
   confinementsOf,
-  type HostList,
   hostList,
   isOwn,
   type OwnIdentity,
@@ -35,13 +33,11 @@ import {
   routeRules,
 } from './routing.ts'
 
-/** The target, and whether it is for a fetch or a tunnel. */
 interface TargetApproach {
   readonly kind: 'fetch' | 'connect'
   readonly authority: Authority
 }
 
-/** The client that asks for a target. */
 export interface ClientApproach {
   readonly authority: Authority
   readonly client: string
@@ -72,34 +68,10 @@ export interface AdmittedTarget {
   readonly rule: string
 }
 
-/** A refusal. */
 export interface Refusal {
   readonly deny: DenyRule
   /** The sentence for the client. It names the setting, the refused value and the change that would admit it. */
   readonly sentence: string
-}
-
-/** The settings of the policy, ready for look-ups. */
-export interface Policy {
-  readonly own: OwnIdentity
-  /** The parent proxies. */
-  readonly parents: CompiledParents | undefined
-  readonly clients: AddressSet
-  /** Peers whose connections begin with the PROXY protocol. */
-  readonly balancers: AddressSet
-  /** Clients without limits of their own. */
-  readonly unlimited: AddressSet
-  readonly preventConnect: boolean
-  /** Whether no list restricts the hosts. Then every host is admitted, and those of `private_domains` are trusted. */
-  readonly open: boolean
-  readonly domains: HostList
-  readonly passthroughDomains: HostList
-  readonly ports: Ports
-  readonly connectPorts: Ports
-  /** The patterns of the three lists of `https`. */
-  readonly modes: HostList<HostPattern & { readonly mode: TunnelMode }>
-  /** The mode of tunnels to hosts in none of these lists. */
-  readonly otherMode: TunnelMode
 }
 
 /** Whether a tunnel is carried through unread, intercepted or refused. */
@@ -116,8 +88,11 @@ export type PolicySettings = Pick<
     >
   }
 
+/** The settings of the policy, ready for look-ups. */
+export type Policy = Readonly<ReturnType<typeof compilePolicy>>
+
 /** Prepares the policy of one configuration. Throws a Failure for a client network that is no CIDR. */
-export function compilePolicy(settings: PolicySettings, own: OwnIdentity): Policy {
+export function compilePolicy(settings: PolicySettings, own: OwnIdentity) {
   const { https, parentProxy } = settings
   const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
     patterns.map(pattern => ({ ...pattern, mode }))
@@ -125,21 +100,25 @@ export function compilePolicy(settings: PolicySettings, own: OwnIdentity): Polic
     own,
     parents: parentProxy && compileParents(parentProxy),
     clients: AddressSet.fromCidrs(settings.clients),
+    /** Peers whose connections begin with the PROXY protocol. */
     balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
+    /** Clients without limits of their own. */
     unlimited: AddressSet.fromCidrs(settings.limits?.perClient.except ?? []),
     preventConnect: https.prevent,
+    /** Whether no list restricts the hosts. Then every host is admitted, and those of `private_domains` are trusted. */
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
-    // The first of equal patterns counts, so the modes are in the order of caution.
+    /** The patterns of the three lists of `https`. The first of equal patterns counts, so the modes are in the order of caution. */
     modes: hostList([
       ...withMode('refuse', https.refuseDomains),
       ...withMode('tunnel', https.tunnelDomains),
       ...withMode('intercept', https.interceptDomains),
     ]),
-    otherMode: https.intercept ? 'intercept' : 'tunnel',
+    /** The mode of tunnels to hosts in none of these lists. */
+    otherMode: https.intercept ? ('intercept' as const) : ('tunnel' as const),
   }
 }
 
@@ -210,11 +189,14 @@ export function admitRedirect(
 /** Admits or refuses a target, independent of the client. */
 export function admitTarget(approach: TargetApproach, policy: Policy): Admission {
   const { kind, authority } = approach
-  if (isOwn(authority, policy.own)) return circle(authority)
+  const target = formatAuthority(authority)
+  if (isOwn(authority, policy.own)) {
+    return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
+  }
   if (kind === 'connect' && policy.preventConnect) {
     return deny(
       'https.prevent',
-      `A tunnel to ${formatAuthority(authority)} is refused by \`https.prevent\`; set it to false to allow CONNECT, or write the source as http://HTTPS///host/path.`,
+      `A tunnel to ${target} is refused by \`https.prevent\`; set it to false to allow CONNECT, or write the source as http://HTTPS///host/path.`,
     )
   }
   return admitHost(approach, policy)
@@ -249,11 +231,6 @@ export function parentOf(authority: Authority, { parents }: Policy): string | un
 export function isIntercepted(authority: Authority, policy: Policy): boolean {
   const admission = admitTarget({ kind: 'connect', authority }, policy)
   return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
-}
-
-function circle(authority: Authority): Refusal {
-  const target = formatAuthority(authority)
-  return deny('loop', `${target} leads back to this proxy; ask for the archive by its own name.`)
 }
 
 /** The first of the patterns that admits a port. */

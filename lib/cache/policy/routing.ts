@@ -34,15 +34,14 @@ export interface RouteRule {
   readonly apply: (asked: TargetUri) => TargetUri | undefined
 }
 
-interface Route {
-  /** The target that is fetched, from which the cache key is made. */
-  readonly target: TargetUri
-  /** The rule that applied; undefined when the target is unchanged. */
-  readonly rule?: RouteRule
-}
-
-/** Routes a target by the first rule that applies. Without such a rule the target is unchanged. */
-export function route(asked: TargetUri, rules: RouteRules): Route {
+/**
+ * Routes a target by the first rule that applies. The result has the target that is fetched, from which the cache key is made. Without such
+ * a rule the target is unchanged.
+ */
+export function route(
+  asked: TargetUri,
+  rules: RouteRules,
+): { readonly target: TargetUri; readonly rule?: RouteRule } {
   for (const rule of rules) {
     const target = rule.apply(asked)
     if (target !== undefined) return { target, rule }
@@ -57,20 +56,8 @@ export function carriesCredentials(asked: TargetUri, routed: TargetUri): boolean
   return routed.scheme === 'https' && asked.port === 80 && routed.port === 443
 }
 
-/** The settings that routing depends on. */
-type RoutingSettings = Pick<
-  Config,
-  | 'remap'
-  | 'archives'
-  | 'overrides'
-  | 'knownArchives'
-  | 'domains'
-  | 'passthroughDomains'
-  | 'privateDomains'
->
-
 /** The rules of a configuration, in their order. */
-export function routeRules(config: RoutingSettings): RouteRules {
+export function routeRules(config: Config): RouteRules {
   return [
     ...config.remap.map(({ from, to }, i) => remapped(`remap[${i}]`, from, to)),
     // All origins of an archive share the files that are stored under the first one.
@@ -82,10 +69,7 @@ export function routeRules(config: RoutingSettings): RouteRules {
 }
 
 /** The places from which a target may be fetched: first the target itself, then the other origins of its archive. */
-export function placesOf(
-  target: TargetUri,
-  archives: RoutingSettings['archives'],
-): readonly TargetUri[] {
+export function placesOf(target: TargetUri, archives: Config['archives']): readonly TargetUri[] {
   const found = archiveOf(target, archives)
   if (found === undefined) return [target]
   const { archive, own, rest } = found
@@ -121,7 +105,7 @@ function remapped(name: string, from: Place, to: Place): RouteRule {
 /** The place that is asked instead of the hosts of an archive, and the setting that names it; undefined when there is none. */
 function serverOf(
   { name, to }: KnownArchive,
-  { ubuntuServer, debianServer }: RoutingSettings['overrides'],
+  { ubuntuServer, debianServer }: Config['overrides'],
 ): { readonly setting: string; readonly to: Place } | undefined {
   if (name === 'ubuntu' && ubuntuServer !== undefined) {
     return { setting: 'overrides.ubuntu_server', to: ubuntuServer }
@@ -133,7 +117,7 @@ function serverOf(
 }
 
 /** The rule that sends requests for the hosts of an archive to one of them. It finds hosts in a map, so that long lists stay fast. */
-function overridden(archive: KnownArchive, config: RoutingSettings): RouteRules {
+function overridden(archive: KnownArchive, config: Config): RouteRules {
   const { knownArchives, overrides } = config
   const server = serverOf(archive, overrides)
   const other = knownArchives.find(({ name }) => name === archive.with)
@@ -210,7 +194,7 @@ function moved(asked: TargetUri, to: Place, rest: string): TargetUri {
 
 /** Whether the host lists let a host be reached at its usual port. */
 function admits(
-  { domains, passthroughDomains, privateDomains }: RoutingSettings,
+  { domains, passthroughDomains, privateDomains }: Config,
   host: string | undefined,
 ): boolean {
   const all = [...domains, ...passthroughDomains]
@@ -225,7 +209,7 @@ function admits(
  */
 
 /** A parent proxy with the lists of its hosts, ready for look-ups. */
-export interface CompiledParent {
+interface CompiledParent {
   readonly proxy: ParentProxy
   /** Undefined for all hosts. */
   readonly only: HostList | undefined
@@ -320,31 +304,22 @@ export function confinementOf(
  * proxy recognises requests for its own pages, and requests that lead back to it, by its own names, addresses and ports.
  */
 
-/** Patterns by host. Those with a leading dot are in `below`, all others in `exact`. */
-export interface HostList<Pattern extends HostPattern = HostPattern> {
-  readonly exact: ReadonlyMap<string, readonly Pattern[]>
-  readonly below: ReadonlyMap<string, readonly Pattern[]>
-}
+/** Patterns by host. The hosts of those that also cover what is below have a leading dot. */
+export type HostList<Pattern extends HostPattern = HostPattern> = ReadonlyMap<
+  string,
+  readonly Pattern[]
+>
 
-/** Prepares patterns for look-ups. */
+/** Prepares patterns for look-ups. For each host, those with a port come first; otherwise the order stays. */
 export function hostList<Pattern extends HostPattern>(
   patterns: readonly Pattern[],
 ): HostList<Pattern> {
-  return {
-    exact: byHost(patterns.filter(pattern => !pattern.subdomains)),
-    below: byHost(patterns.filter(pattern => pattern.subdomains)),
-  }
-}
-
-/** Groups patterns by host. For each host, those with a port come first; otherwise the order stays. */
-function byHost<Pattern extends HostPattern>(
-  patterns: readonly Pattern[],
-): ReadonlyMap<string, readonly Pattern[]> {
   const found = new Map<string, readonly Pattern[]>()
   const ported = patterns.filter(({ port }) => port !== undefined)
   for (const pattern of [...ported, ...patterns.filter(({ port }) => port === undefined)]) {
     const host = normaliseAddress(pattern.host) ?? pattern.host.toLowerCase()
-    found.set(host, [...(found.get(host) ?? []), pattern])
+    const name = pattern.subdomains ? `.${host}` : host
+    found.set(name, [...(found.get(name) ?? []), pattern])
   }
   return found
 }
@@ -355,12 +330,13 @@ export function patternsFor<Pattern extends HostPattern>(
   host: string,
 ): readonly Pattern[] {
   const address = normaliseAddress(host)
-  if (address !== undefined) return list.exact.get(address) ?? []
-  const found = [...(list.exact.get(host) ?? [])]
-  for (let rest = host; ; rest = rest.slice(rest.indexOf('.') + 1)) {
-    found.push(...(list.below.get(rest) ?? []))
-    if (!rest.includes('.')) return found
+  if (address !== undefined) return list.get(address) ?? []
+  const found = [...(list.get(host) ?? [])]
+  const dotted = `.${host}`
+  for (let at = 0; at !== -1; at = dotted.indexOf('.', at + 1)) {
+    found.push(...(list.get(dotted.slice(at)) ?? []))
   }
+  return found
 }
 
 /** The closest pattern that covers a host at its port. A pattern with a port is closer than one without. */

@@ -92,7 +92,6 @@ interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly destination: FileDestination
 }
 
-/** The destinations by one set of rules. */
 export class Destinations {
   readonly rules: Rules
   readonly #known = new WeakMap<Target, Remembered>()
@@ -132,6 +131,8 @@ function destinationOf(request: TargetParts, rules: Rules): Destination {
   const { target: uri, rule } = route(spelt, rules.routes)
   const key = formatUri(uri)
   const archive = classify(uri.path)
+  const parent = parentOf(uri, rules.policy)
+  const about = { key, kind: archive.kind, origin: formatAuthority(uri, uri.scheme) }
   return {
     kind: 'file',
     underOurAddress: asked.mode === 'prefix' || asked.mode === 'https-prefix',
@@ -140,23 +141,13 @@ function destinationOf(request: TargetParts, rules: Rules): Destination {
     rule,
     key,
     archive,
-    about: aboutFile(key, archive, { uri, policy: rules.policy }),
+    about: parent === undefined ? about : { ...about, parent },
     asOf: asked.asOf,
     build: asked.build,
     credentials: carriesCredentials(spelt, uri),
     confinement: confinementOf(uri, rules.confinements),
     admission: admitBoth(spelt, uri, rules),
   }
-}
-
-function aboutFile(
-  key: string,
-  { kind }: ArchivePath,
-  { uri, policy }: { readonly uri: TargetUri; readonly policy: Rules['policy'] },
-): FileFacts {
-  const about = { key, kind, origin: formatAuthority(uri, uri.scheme) }
-  const parent = parentOf(uri, policy)
-  return parent === undefined ? about : { ...about, parent }
 }
 
 /** The admission of a request. Both the requested and the routed target must be admitted; the stricter admission counts. */

@@ -47,7 +47,6 @@ type EffectiveTarget =
     }
   | NonFileTarget
 
-/** A target that is no file of an archive. */
 export type NonFileTarget =
   | { readonly kind: 'operations'; readonly path: string; readonly query?: string | undefined }
   | { readonly kind: 'connect'; readonly authority: Authority }
@@ -209,52 +208,38 @@ const fileSuffixes: ReadonlySet<string> = new Set([
 ])
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
-  const [, build, below] = BUILD.exec(target.path) ?? []
-  if (build !== undefined) {
-    const asked = fromOwnPath({ ...target, path: below ?? '' }, userinfo)
-    return asked.kind === 'fetch' ? { ...asked, build } : asked
-  }
-  const [, date, rest] = SNAPSHOT.exec(target.path) ?? []
-  if (date === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
-  const asOf = endOfDay(date) ?? endOfSecond(date)
-  if (asOf === undefined) return refusals.date
-  const asked = fromOwnPath({ ...target, path: rest ?? '' }, userinfo)
-  return asked.kind === 'fetch' ? { ...asked, asOf } : asked
+  const [, , kind, name = '', rest = ''] = WITHIN.exec(target.path) ?? []
+  if (kind === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
+  const asOf = kind === 'snapshot' ? endOf(name) : undefined
+  if (kind === 'snapshot' && asOf === undefined) return refusals.date
+  const asked = fromOwnPath({ ...target, path: rest }, userinfo)
+  if (asked.kind !== 'fetch') return asked
+  return asOf === undefined ? { ...asked, build: name } : { ...asked, asOf }
 }
 
-/** A path such as `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…`. */
-const SNAPSHOT = new RegExp(`^${operationsPrefix}/+snapshot/+([^/]*)(.*)$`, 's')
-
-/** A path such as `/_cachesvc/build/NAME/archive.example.org/debian/…`. */
-const BUILD = new RegExp(`^${operationsPrefix}/+build/+([^/]*)(.*)$`, 's')
+/** A path such as `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` or `/_cachesvc/build/NAME/archive.example.org/debian/…`. */
+const WITHIN = new RegExp(`^(${operationsPrefix}/+(snapshot|build)/+([^/]*))(.*)$`, 's')
 
 /** The part of a snapshot's or a build's path before the host; empty for other paths. */
 export function placeWithinOwn(path: string): string {
-  return WITHIN.exec(path)?.[0] ?? ''
-}
-
-const WITHIN = new RegExp(`^${operationsPrefix}/+(?:snapshot|build)/+[^/]*(?=/)`)
-
-/** The last millisecond of a day by UTC; undefined when the text is no date. */
-function endOfDay(date: string): Milliseconds | undefined {
-  const begin = Date.parse(`${date}T00:00:00.000Z`)
-  const right = !Number.isNaN(begin) && new Date(begin).toISOString().startsWith(`${date}T`)
-  return right ? begin + day - 1 : undefined
+  return WITHIN.exec(path)?.[1] ?? ''
 }
 
 /**
- * The last millisecond of the second that an ID of apt names, so that `20261120T235959Z` is the same as the day 2026-11-20. Only the form
- * `%Y%m%dT%H%M%SZ` is an ID. A shorter one is refused, because `20261120` means midnight for the snapshots of one archive, and the end of
- * the day would be another moment.
+ * The last millisecond of a day by UTC, or of the second that an ID of apt names, so that `20261120T235959Z` is the same as the day
+ * 2026-11-20. Undefined when the text is neither. Only the form `%Y%m%dT%H%M%SZ` is an ID. A shorter one is refused, because `20261120`
+ * means midnight for the snapshots of one archive, and the end of the day would be another moment.
  */
-function endOfSecond(id: string): Milliseconds | undefined {
-  const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(id)
-  if (parts === null) return undefined
-  const [, year, month, date, hours, minutes, seconds] = parts
-  const text = `${year}-${month}-${date}T${hours}:${minutes}:${seconds}.000Z`
+function endOf(name: string): Milliseconds | undefined {
+  const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(name)
+  const [, year, month, date, hours, minutes, seconds] = parts ?? []
+  const text =
+    parts === null
+      ? `${name}T00:00:00.000Z`
+      : `${year}-${month}-${date}T${hours}:${minutes}:${seconds}.000Z`
   const begin = Date.parse(text)
   const right = !Number.isNaN(begin) && new Date(begin).toISOString() === text
-  return right ? begin + 999 : undefined
+  return right ? begin + (parts === null ? day : 1000) - 1 : undefined
 }
 
 function pathAndQueryOf({ path, query }: PathAndQuery): PathAndQuery {

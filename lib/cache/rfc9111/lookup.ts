@@ -33,6 +33,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
+import type { Suites } from '../suites/suites.ts'
 import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and what the proxy knows of the file. */
@@ -53,14 +54,7 @@ export interface FileRequest {
   /** The remembered 404s. A command that runs beside the service has none. */
   readonly negative?: Pick<NegativeMemory, 'get'> | undefined
   /** The adopted suites. A command that runs beside the service does not have them. */
-  readonly suites?: SuitesSay | undefined
-}
-
-interface SuitesSay {
-  /** The moment from which the origin is asked about a Release file even while the copy is fresh. */
-  checkFrom(release: Entry): Milliseconds | undefined
-  /** Whether an adopted index names this content for this file. */
-  confirms(entry: StoredResponse): boolean
+  readonly suites?: Pick<Suites, 'checkFrom' | 'confirms'> | undefined
 }
 
 /** The keys for which the origin answered 404, each with the moment until which that answer holds. The moment can be past. */

@@ -48,6 +48,9 @@ export function unstorableReason(response: Fields, always = false): UnstorableRe
 /** An entry whose content is still arriving. */
 export type EntryDraft = Omit<Entry, 'digest' | 'size'>
 
+/** The fields of an entry for which there was no response. */
+export const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])
+
 export function draftEntry(
   key: string,
   fields: Fields,

@@ -16,7 +16,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { BlockPool } from '../../bytes/block-pool.ts'
-import { explainError, Failure, systemCode } from '../../errors.ts'
+import { explainError, Failure } from '../../errors.ts'
 import { ownerIn } from '../../files/directory-owner.ts'
 import type { Content } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
@@ -52,23 +52,23 @@ interface ReadableParts extends Surroundings {
 }
 
 /** Entries and contents for reading. It needs no lock and writes nothing. */
-export class ReadableStore {
-  readonly #parts: ReadableParts
+export class ReadableStore<Parts extends ReadableParts = ReadableParts> {
+  protected readonly parts: Parts
 
-  constructor(parts: ReadableParts) {
-    this.#parts = parts
+  constructor(parts: Parts) {
+    this.parts = parts
   }
 
   peek(key: string): Entry | undefined {
-    return this.#parts.catalogue.peek(key)
+    return this.parts.catalogue.peek(key)
   }
 
   /** The entry, at once when it is in memory or not stored. Logs an entry that cannot be read. */
   read(key: string): Reading | Promise<Reading> {
-    const found = this.#parts.catalogue.get(key)
+    const found = this.parts.catalogue.get(key)
     if (!(found instanceof Promise)) return found
     return found.catch((error: unknown): Reading => {
-      this.#parts.log.warn('cannot read an entry', { key, because: explainError(error) })
+      this.parts.log.warn('cannot read an entry', { key, because: explainError(error) })
       return 'unreadable'
     })
   }
@@ -80,16 +80,16 @@ export class ReadableStore {
 
   /** Whether the disk could not read a part of the log: then some stored entries are not known. */
   get incomplete(): boolean {
-    return this.#parts.catalogue.incomplete
+    return this.parts.catalogue.incomplete
   }
 
   entries(): AsyncIterable<UsedEntry> {
-    return this.#parts.catalogue.walk()
+    return this.parts.catalogue.walk()
   }
 
   /** All entries with the properties that a listing shows, some at a time. */
   list(): AsyncIterable<readonly ListedEntry[]> {
-    return this.#parts.catalogue.list()
+    return this.parts.catalogue.list()
   }
 
   /**
@@ -104,7 +104,7 @@ export class ReadableStore {
     const { key, digest, size } = entry
     const end = Math.min(last, size - 1) + 1
     const broken = (error: Error): void => this.broken(entry, explainError(error))
-    const found = this.#parts.contents.get({ digest, size, first, end, broken })
+    const found = this.parts.contents.get({ digest, size, first, end, broken })
     if (!(found instanceof Promise)) return found
     return found.then(
       content => {
@@ -112,7 +112,7 @@ export class ReadableStore {
         return content
       },
       error => {
-        this.#parts.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
+        this.parts.log.warn('cannot read a blob', { key, digest, because: explainError(error) })
         return undefined
       },
     )
@@ -120,32 +120,25 @@ export class ReadableStore {
 
   /** Reads the whole content under a digest and answers its digests. It never changes the store. */
   examine(digest: string, examination: Examination): Promise<ExaminedContent> {
-    return examineFile(this.#parts.disk, this.#parts.layout.blob(digest), examination)
+    return examineFile(this.parts.disk, this.parts.layout.blob(digest), examination)
   }
 
   async close(): Promise<void> {
-    this.#parts.contents.close()
+    this.parts.contents.close()
   }
 
   protected broken({ key, digest }: EntryName, because: string): void {
-    this.#parts.log.warn('an entry without its content', { key, digest, because })
+    this.parts.log.warn('an entry without its content', { key, digest, because })
   }
 }
 
 /** The store of a process that only reads. Before each answer about an entry it reads what the owner has appended meanwhile. */
 class Reader extends ReadableStore {
-  readonly #parts: ReadableParts
-
-  constructor(parts: ReadableParts) {
-    super(parts)
-    this.#parts = parts
-  }
-
   override async read(key: string): Promise<Reading> {
     try {
-      await this.#parts.catalogue.refresh()
+      await this.parts.catalogue.refresh()
     } catch (error) {
-      this.#parts.log.warn('cannot read the entries', { because: explainError(error) })
+      this.parts.log.warn('cannot read the entries', { because: explainError(error) })
     }
     return super.read(key)
   }
@@ -177,7 +170,7 @@ export async function openStoreForReading({
     await checkVersion(disk, layout, log)
     await catalogue.load('reading')
   } catch (error) {
-    if (systemCode(error) !== 'ENOENT') throw await directoryFailure(disk, directory, error, 'read')
+    throw await directoryFailure(disk, directory, error, 'read')
   }
   const files = new OpenFiles({ ...around, blocks })
   const contents = new Contents({ ...around, files, memory: 0 })
@@ -228,8 +221,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 const longestProof: Milliseconds = 10_000
 
 /** A store open for writing. */
-export class Store extends ReadableStore {
-  readonly #parts: StoreParts
+export class Store extends ReadableStore<StoreParts> {
   readonly #socket: AdminSocket
   readonly #arriving: Map<string, Entry>
   #proving: Promise<void> = Promise.resolve()
@@ -237,19 +229,17 @@ export class Store extends ReadableStore {
 
   /** `full` is the error of a disk that is full now. */
   constructor(parts: StoreParts, socket: AdminSocket, full: unknown) {
-    const { journal } = parts
-    super({ ...parts, catalogue: journal })
-    this.#parts = parts
+    super(parts)
     this.#socket = socket
     this.#arriving = parts.downloads.arriving
     if (full !== undefined) parts.health.failed(full, 'self-test')
-    for (const digest of journal.unproven()) parts.checks.unproven.add(digest)
+    for (const digest of parts.journal.unproven()) parts.checks.unproven.add(digest)
     if (parts.checks.unproven.size > 0) this.#proving = this.#proveAll()
   }
 
   /** From now on the listener gets the events of the store. */
   listen(listener: StoreListener): void {
-    this.#parts.events.listen(listener)
+    this.parts.events.listen(listener)
   }
 
   override peek(key: string): Entry | undefined {
@@ -262,7 +252,7 @@ export class Store extends ReadableStore {
 
   override async *list(): AsyncGenerator<readonly ListedEntry[]> {
     const arriving = new Map(this.#arriving)
-    const lastUsed = this.#parts.clock.now()
+    const lastUsed = this.parts.clock.now()
     yield [...arriving.values()].map(entry => ({ ...entry, lastUsed }))
     for await (const some of super.list()) yield some.filter(({ key }) => !arriving.has(key))
   }
@@ -273,7 +263,7 @@ export class Store extends ReadableStore {
     last: number = entry.size - 1,
   ): Content | Promise<Content | undefined> {
     const { digest, size } = entry
-    const { downloads, checks, clock } = this.#parts
+    const { downloads, checks, clock } = this.parts
     const download = downloads.whole(digest)
     if (download?.size === size && download.canJoin(first)) {
       const end = Math.min(last, size - 1)
@@ -287,13 +277,13 @@ export class Store extends ReadableStore {
 
   /** Whether a content is stored, or whole and being stored. */
   has(digest: string): boolean {
-    const { downloads, blobs } = this.#parts
+    const { downloads, blobs } = this.parts
     return downloads.whole(digest) !== undefined || blobs.has(digest)
   }
 
   /** Whether an entry names a content. */
   names(digest: string): boolean {
-    if (this.#parts.journal.table.references(digest)) return true
+    if (this.parts.journal.table.references(digest)) return true
     for (const entry of this.#arriving.values()) if (entry.digest === digest) return true
     return false
   }
@@ -313,7 +303,7 @@ export class Store extends ReadableStore {
 
   #put(entry: Entry, how: 'put' | 'amend'): PutResult {
     checkShape(entry)
-    const { downloads, blobs, journal } = this.#parts
+    const { downloads, blobs, journal } = this.parts
     if (downloads.whole(entry.digest) !== undefined) {
       downloads.put(entry)
       return { stored: true }
@@ -328,18 +318,18 @@ export class Store extends ReadableStore {
 
   /** Notes that a client asked for the target, by default now. Retention counts from here. */
   touch(key: string, at?: Milliseconds): void {
-    this.#parts.journal.touch(key, at === undefined ? undefined : at / 1000)
+    this.parts.journal.touch(key, at === undefined ? undefined : at / 1000)
   }
 
   /** When a client last asked for the target, as retention counts; undefined when no entry is stored. */
   lastUsed(key: string): Milliseconds | undefined {
-    return this.#parts.journal.lastUsed(key)
+    return this.parts.journal.lastUsed(key)
   }
 
   /** Forgets an entry. Its content is removed after a while if no other entry names it. */
   remove(key: string): void {
     this.#arriving.delete(key)
-    this.#parts.journal.remove(key)
+    this.parts.journal.remove(key)
   }
 
   /**
@@ -347,13 +337,13 @@ export class Store extends ReadableStore {
    * be removed: clients do not get them any more, and the store tries again later.
    */
   async removeContents(digests: ReadonlySet<string>): Promise<UnremovableContents> {
-    await this.#parts.retention.removeNow(digests)
-    return amountOf(this.#parts.blobs.staying().filter(({ digest }) => digests.has(digest)))
+    await this.parts.retention.removeNow(digests)
+    return amountOf(this.parts.blobs.staying().filter(({ digest }) => digests.has(digest)))
   }
 
   /** Removed contents whose files stay, because the file system refuses to remove them. */
   get unremovable(): UnremovableContents {
-    return amountOf(this.#parts.blobs.staying())
+    return amountOf(this.parts.blobs.staying())
   }
 
   /**
@@ -364,7 +354,7 @@ export class Store extends ReadableStore {
     key: string,
     { digest, content }: { readonly digest: string; readonly content: boolean },
   ): Promise<boolean> {
-    const { journal, blobs } = this.#parts
+    const { journal, blobs } = this.parts
     if (this.#arriving.get(key)?.digest === digest) this.#arriving.delete(key)
     const gone = journal.remove(key, digest)
     if (content) await blobs.discard(digest)
@@ -376,67 +366,67 @@ export class Store extends ReadableStore {
    * download only passes it through to the clients.
    */
   download(options: DownloadOptions = {}): Download {
-    return this.#parts.downloads.begin(options)
+    return this.parts.downloads.begin(options)
   }
 
   /** The download of a key that a crash broke off and that can be continued. */
   resumable(key: string): ResumableDownload | undefined {
-    return this.#parts.downloads.resumable(key)
+    return this.parts.downloads.resumable(key)
   }
 
   /** The number of downloads whose content is not yet whole on disk. */
   get writing(): number {
-    return this.#parts.downloads.count
+    return this.parts.downloads.count
   }
 
   /** Resolves when no such download is left. */
   idle(): Promise<void> {
-    return this.#parts.downloads.idle()
+    return this.parts.downloads.idle()
   }
 
   usage(): Usage {
-    const { count, contents, bytes } = this.#parts.journal.table
+    const { count, contents, bytes } = this.parts.journal.table
     return { objects: count, blobs: contents, bytes }
   }
 
   /** The space on the file system now; undefined when the file system does not answer. */
   fileSystem(): Promise<FileSystemSpace | undefined> {
-    return this.#parts.space.fresh()
+    return this.parts.space.fresh()
   }
 
   health(): Health {
-    return this.#parts.health.state
+    return this.parts.health.state
   }
 
   /** Why no content can be stored although the disk works; undefined when contents can be stored. */
   get full(): string | undefined {
-    return this.#parts.room.full
+    return this.parts.room.full
   }
 
   sweep(options: SweepOptions): Promise<SweepResult> {
-    return this.#parts.retention.sweep(options)
+    return this.parts.retention.sweep(options)
   }
 
   /** Sets the rules of retention. From the first call on, the store sweeps every day until it closes. */
   retain(rules: RetentionRules): void {
-    this.#parts.room.use(rules)
-    this.#parts.retention.daily()
+    this.parts.room.use(rules)
+    this.parts.retention.daily()
   }
 
   /** Sets the age of a check beyond which a stored content is hashed again when it is read. */
   recheckAfter(age: Milliseconds): void {
-    this.#parts.checks.maxAge = age
+    this.parts.checks.maxAge = age
   }
 
   /** Notes that a check outside the store hashed these contents just now and found them right. */
   noteChecked(digests: readonly string[]): void {
-    const { blobs, checks } = this.#parts
+    const { blobs, checks } = this.parts
     for (const digest of digests) if (blobs.has(digest)) checks.passed(digest)
   }
 
   /** The number of contents that were found damaged since the start. */
   get damaged(): number {
-    return this.#parts.checks.damaged
+    return this.parts.checks.damaged
   }
 
   /** Sets the handler for requests of commands that run in other processes; undefined stops answering them. */
@@ -446,14 +436,14 @@ export class Store extends ReadableStore {
 
   /** Flushes everything that was stored so far, so that it survives a power cut. Rejects when the disk fails. */
   checkpoint(): Promise<void> {
-    return this.#parts.checkpoints.run()
+    return this.parts.checkpoints.run()
   }
 
   /** Fails the downloads under way, writes the pending entries, and releases the lock of the directory. */
   override async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    const { downloads, retention, room, checks, checkpoints, journal, health } = this.#parts
+    const { downloads, retention, room, checks, checkpoints, journal, health } = this.parts
     retention.close()
     room.close()
     checks.close()
@@ -462,7 +452,7 @@ export class Store extends ReadableStore {
     for (const part of [checkpoints, journal]) {
       await part.close().catch(error => {
         const because = explainError(error)
-        this.#parts.log.warn('not everything could be made durable', { because })
+        this.parts.log.warn('not everything could be made durable', { because })
       })
     }
     health.close()
@@ -472,11 +462,11 @@ export class Store extends ReadableStore {
 
   protected override broken(entry: EntryName, because: string): void {
     super.broken(entry, because)
-    this.#parts.journal.remove(entry.key, entry.digest)
+    this.parts.journal.remove(entry.key, entry.digest)
   }
 
   async #proveAll(): Promise<void> {
-    const { journal, checks, log } = this.#parts
+    const { journal, checks, log } = this.parts
     const { unproven } = checks
     log.info('hashing what was not yet durable at the last stop', {
       contents: unproven.size,

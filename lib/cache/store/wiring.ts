@@ -54,7 +54,7 @@ export function wireStore(options: StoreOptions) {
   const partials = new Partials(around)
   const arrivals = new Arrivals(clock, partials)
   const space = new Space(around, () => blobs.bytes + arrivals.bytes.arrived)
-  const kept = { ...around, journal, blobs, partials }
+  const kept = { ...around, journal, catalogue: journal, blobs, partials }
   const room = new Room({ ...kept, space, arrivals })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const files = new OpenFiles({ ...around, blocks })

@@ -43,7 +43,6 @@ export interface Job {
   readonly adopted: Generation | undefined
   readonly policy: SuitePolicy
   readonly now: Milliseconds
-  /** Most bytes of a table. */
   readonly mostTableBytes: number
   /** When it is given, the thread adopts nothing and finds out which of these paths the store lacks. */
   readonly inUse?: readonly string[]
@@ -79,7 +78,6 @@ export interface Adoption {
   readonly notRead?: readonly UnreadIndex[]
 }
 
-/** The path of an index that was not read, and the reason. */
 interface UnreadIndex {
   readonly path: string
   readonly because: string
@@ -117,7 +115,6 @@ const mostDropped = 1000
 /** At most this many bytes are hashed again for one job, because a Release file can name every content of the store. */
 const mostHashed = 512 * 1024 ** 2
 
-/** The number of bytes of a file that are read at once. */
 const readBytes = 256 * 1024
 
 /** Adopts the best of the Release files. Rejects when tables cannot be written. */
@@ -153,18 +150,18 @@ async function adopt(job: Job): Promise<Adoption> {
     return { missing: { files: missing, byHash, dropped, facts }, refused }
   }
   await makeDirectory(layout.suites)
-  const tables = new TableMaker(layout, mostTableBytes)
+  const tables = new TableMaker(layout, mostTableBytes, base)
   await tables.ofRelease(file, release)
   const indexes: AdoptedIndex[] = []
-  const notRead: UnreadIndex[] = []
   for (const choice of indexChoices(stored)) {
-    const index = await tables.ofOne(choice, { base, refused, notRead })
+    const index = await tables.ofOne(choice)
     if (index !== undefined) indexes.push(index)
   }
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
   const generation = { release: file, ...about, indexes, contents: stored }
-  return { generation, unknown, refused, notRead }
+  const { notRead } = tables
+  return { generation, unknown, refused: [...refused, ...tables.refused], notRead }
 }
 
 /** The SHA-512 of contents by their SHA-256. A content that is missing, has another size or exceeds `mostHashed` is left out. */
@@ -236,11 +233,10 @@ function unlessDiskFails(error: unknown): undefined {
 
 /** Whether two Release files have the same dates and name the same files. */
 function saysTheSame(one: Release, other: Release): boolean {
-  if (one.date !== other.date || one.validUntil !== other.validUntil) return false
-  const [files, others] = [strongOf(one), strongOf(other)]
   return (
-    files.size === others.size &&
-    [...files].every(([path, file]) => isDeepStrictEqual(file, others.get(path)))
+    one.date === other.date &&
+    one.validUntil === other.validUntil &&
+    isDeepStrictEqual(strongOf(one), strongOf(other))
   )
 }
 
@@ -276,13 +272,19 @@ function promiseOf({ size, digests: { sha256, sha512 } }: ListedFile): NamedCont
 class TableMaker {
   readonly #layout: Layout
   readonly #mostBytes: number
+  /** The decoded URL of the suite's directory. */
+  readonly #base: string
+  /** The same lists as those of `Adoption`. */
+  readonly refused: string[] = []
+  readonly notRead: UnreadIndex[] = []
   /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
   readonly #common = new Map<string, string | undefined>()
   #left = mostUnpacked
 
-  constructor(layout: Layout, mostBytes: number) {
+  constructor(layout: Layout, mostBytes: number, base: string) {
     this.#layout = layout
     this.#mostBytes = mostBytes
+    this.#base = base
   }
 
   /** Makes the table of the files that the Release file names, with paths from its own directory. */
@@ -297,14 +299,8 @@ class TableMaker {
   }
 
   /** The first packing of an index whose table exists or can be made. Notes the packings that cannot be read. */
-  async ofOne(
-    choice: readonly PackedIndex[],
-    {
-      base,
-      refused,
-      notRead,
-    }: Readonly<{ base: string; refused: string[]; notRead: UnreadIndex[] }>,
-  ): Promise<AdoptedIndex | undefined> {
+  async ofOne(choice: readonly PackedIndex[]): Promise<AdoptedIndex | undefined> {
+    const base = this.#base
     for (const { digest } of choice) {
       const known = this.#common.has(digest)
       const common = known ? this.#common.get(digest) : await this.#existing(digest)
@@ -323,8 +319,8 @@ class TableMaker {
       } catch (error) {
         const because = explainError(error)
         if (error instanceof DecompressError && error.code === 'not-read') {
-          notRead.push({ path, because })
-        } else refused.push(`${base}/${path} cannot be read: ${because}`)
+          this.notRead.push({ path, because })
+        } else this.refused.push(`${base}/${path} cannot be read: ${because}`)
       }
     }
     return undefined
@@ -342,7 +338,6 @@ class TableMaker {
     return this.#write(digest, builder)
   }
 
-  /** Reads and unpacks an index, and hashes its packed bytes. */
   async *#unpacked(digest: string, sha256: Hash): AsyncGenerator<Uint8Array> {
     const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: readBytes })
     const hashed = async function* (): AsyncGenerator<Uint8Array> {
@@ -365,7 +360,6 @@ class TableMaker {
     return file && Table.read(file.bytes)?.common
   }
 
-  /** Writes a table and answers its common directory. */
   async #write(digest: string, builder: TableBuilder): Promise<string> {
     const path = tablePath(this.#layout, digest)
     await writeFileAtomically(path, builder.finish(), { durable: false })

@@ -5,7 +5,7 @@
  * # The update of an adopted suite, step by step
  * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. A new Release file is stored under a
  *    key of its own, and so is the Release.gpg of a Release: clients still get the old ones.
- * 2. `Suites.prepare` calls `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
+ * 2. `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
  *    clients use (`InUse.since`) it names and the store lacks. If it may not be adopted, clients keep the old one.
  * 3. `Updates.#fetchAll` fetches these files. While one that is not `optional` is missing, the new Release file is held back for a time,
  *    unless the old one has expired.
@@ -17,11 +17,11 @@
  *    `Suites.claim` reads from then on.
  * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
-import { LRUCache } from 'lru-cache'
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
 import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -83,10 +83,8 @@ const mostWaiting = 256
 
 /** A failed adoption is not tried again with the same Release files for this time. It is short, because a file may just be late. */
 const pauseAfterFailure: Milliseconds = 30_000
-/** At most this many failed adoptions are remembered. */
-const mostFailed = 1000
-/** The reasons of at most this many suites whose last Release file was not adopted are remembered. */
-const mostRefused = 1000
+/** Failed adoptions, and suites with problems, are remembered up to this number. */
+const mostNoted = 1000
 
 interface Failed {
   /** SHA-256 of the Release files and the detached signature. */
@@ -101,11 +99,11 @@ export class Adoptions {
   readonly #inUse: InUse
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
-  readonly #failed = new LRUCache<string, Failed>({ max: mostFailed })
+  readonly #failed = recentEntries<string, Failed>(mostNoted)
   /** Suites for which the log has already said that an index is not read. */
-  readonly #saidNotRead = new LRUCache<string, true>({ max: mostRefused })
+  readonly #saidNotRead = recentEntries<string, true>(mostNoted)
   /** The reason in words why the last Release file of a suite was not adopted, by the key of the suite's directory. */
-  readonly #refusals = new LRUCache<string, string>({ max: mostRefused })
+  readonly #refusals = recentEntries<string, string>(mostNoted)
   #removing: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -166,11 +164,12 @@ export class Adoptions {
     return this.#underWay.keys()
   }
 
+  /** The number of suites that are being adopted. */
   get count(): number {
     return this.#underWay.size
   }
 
-  /** The number of jobs that the thread has not finished, those for Release files that are not adopted yet included. */
+  /** The number of jobs that the thread which reads indexes has not finished, those for Release files that are not adopted yet included. */
   get jobs(): number {
     return this.#thread.jobs
   }
@@ -341,7 +340,6 @@ export class Adoptions {
     return adoption
   }
 
-  /** The stored Release files of a suite. */
   async #releases(at: string): Promise<readonly ReleaseFile[] | 'unreadable'> {
     const { store } = this.#parts
     const [inRelease, release, signature] = await Promise.all(
@@ -394,12 +392,7 @@ function named({ digest, size }: Content): Content {
   return { digest, size }
 }
 
-interface InUseParts {
-  readonly clock: Clock
-  readonly log: Logger
-  readonly store: Pick<Store, 'read'>
-  readonly asked: AskedIndexes
-  /** The SHA-512 of contents by their SHA-256. Missing contents are left out. */
+interface InUseParts extends Pick<AdoptionsParts, 'clock' | 'log' | 'store' | 'asked'> {
   readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
 }
 
@@ -478,15 +471,11 @@ class InUse {
       const digest = known.get(sha512)
       if (digest !== undefined) sha256s.set(sha512, digest)
       else {
-        for (const entry of entries) {
-          if (entry !== undefined && entry !== 'unreadable' && entry.size === size) {
-            unknown.push(entry)
-          }
-        }
+        const contents = entries.flatMap(entry => (entry === 'unreadable' ? [] : (entry ?? [])))
+        unknown.push(...contents.filter(one => one.size === size).map(named))
       }
     }
-    const contents = unknown.map(({ digest, size }) => ({ digest, size }))
-    for (const [sha256, sha512] of await this.#hashed(at, contents)) sha256s.set(sha512, sha256)
+    for (const [sha256, sha512] of await this.#hashed(at, unknown)) sha256s.set(sha512, sha256)
     return sha256s
   }
 

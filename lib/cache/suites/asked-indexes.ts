@@ -17,7 +17,6 @@ export class AskedIndexes {
   /** How often clients asked, by the key of the architecture's directory. */
   readonly #times = recentEntries<string, number>(mostArchitectures)
 
-  /** Notes that a client asks for the index with this key. */
   note(key: string, now: Milliseconds): void {
     this.#at.set(key, now)
     const directory = architectureOf(key)
@@ -29,7 +28,6 @@ export class AskedIndexes {
     return this.#at.get(key)
   }
 
-  /** Forgets when clients asked for the index with this key. */
   forget(key: string): void {
     this.#at.delete(key)
   }

@@ -232,29 +232,18 @@ export function withNextGeneration(
     const last = Math.floor(from / day) !== Math.floor(until / day)
     return days > 0 && until > since && last && files <= mostPastFiles
   })
-  const generations = [{ ...next, adopted }, ...kept]
   const { heldSince, waiting = [], given, open } = suite ?? {}
   const stays = ({ date, release }: WaitingGeneration): boolean =>
     releaseIn(next, release.digest) === undefined &&
     (date === undefined || next.date === undefined || date > next.date)
+  const wait = waiting.filter(stays)
   return {
     at,
-    generations,
-    ...(once && heldSince !== undefined && { heldSince }),
-    ...delayedState({ waiting: waiting.filter(stays), given, open }),
-  }
-}
-
-/** The properties of a suite that concern a delay, without those that are empty. */
-function delayedState({
-  waiting = [],
-  given,
-  open,
-}: Pick<Suite, 'waiting' | 'given' | 'open'>): Pick<Suite, 'waiting' | 'given' | 'open'> {
-  return {
-    ...(waiting.length > 0 && { waiting }),
-    ...(given !== undefined && { given }),
-    ...(open !== undefined && { open }),
+    generations: [{ ...next, adopted }, ...kept],
+    heldSince: once ? heldSince : undefined,
+    waiting: wait.length > 0 ? wait : undefined,
+    given,
+    open,
   }
 }
 
@@ -272,24 +261,9 @@ export function encodeSuite(suite: Suite): string {
 /** The suite in a file; undefined when the file is damaged or of another version. */
 export function decodeSuite(text: string): Suite | undefined {
   const value = parsedJson(text)
-  if (!isSuite(value)) return undefined
-  const { at, generations, heldSince, ...state } = value
-  return { at, generations, ...(heldSince !== undefined && { heldSince }), ...delayedState(state) }
-}
-
-function isSuite(value: unknown): value is Suite {
-  if (!isRecord(value) || value['version'] !== version) return false
-  const { at, generations, heldSince, waiting, given, open } = value
-  return (
-    optional(listOf(isWaiting))(waiting) &&
-    optional(isGivenByName)(given) &&
-    optional(isOpen)(open) &&
-    isText(at) &&
-    (heldSince === undefined || isNumber(heldSince)) &&
-    Array.isArray(generations) &&
-    generations.length > 0 &&
-    generations.every(isGeneration)
-  )
+  if (!isRecord(value)) return undefined
+  const { version: written, ...suite } = value
+  return written === version && isSuite(suite) ? suite : undefined
 }
 
 type Check = (value: unknown) => boolean
@@ -306,8 +280,8 @@ function optional(is: Check): Check {
   return value => value === undefined || is(value)
 }
 
-function listOf(is: Check): Check {
-  return value => Array.isArray(value) && value.every(is)
+function listOf(is: Check, least = 0): Check {
+  return value => Array.isArray(value) && value.length >= least && value.every(is)
 }
 
 function recordOf(members: Readonly<Record<string, Check>>): Check {
@@ -317,17 +291,17 @@ function recordOf(members: Readonly<Record<string, Check>>): Check {
 
 const content = { digest: isSha256, size: isNumber }
 
-const listed = {
-  ...content,
-  path: isText,
-  sha512: optional(isText),
-  asked: optional(isNumber),
-}
-
 const isReleaseFile = recordOf({
   ...content,
   name: oneOf('InRelease', 'Release'),
   signedBy: optional(recordOf(content)),
+})
+
+const isListed = recordOf({
+  ...content,
+  path: isText,
+  sha512: optional(isText),
+  asked: optional(isNumber),
 })
 
 const isSignature = recordOf({
@@ -337,21 +311,31 @@ const isSignature = recordOf({
   ends: optional(recordOf({ at: isNumber, because: isText })),
 })
 
-const isGeneration = recordOf({
+/** The members that adopted and waiting generations have. */
+const generation = {
   release: isReleaseFile,
-  twin: optional(isReleaseFile),
   date: optional(isNumber),
   validUntil: optional(isNumber),
-  byHash: oneOf(true, false),
   signature: isSignature,
+  contents: listOf(isListed),
+}
+
+const isAdopted = recordOf({
+  ...generation,
+  twin: optional(isReleaseFile),
+  byHash: oneOf(true, false),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),
-  contents: listOf(recordOf(listed)),
 })
 
 const permission = { by: isText, reason: isText, at: isNumber }
 
-const isOpen = recordOf({ ...permission, until: isNumber })
+const isWaiting = recordOf({
+  ...generation,
+  seen: isNumber,
+  noticed: isNumber,
+  released: optional(recordOf(permission)),
+})
 
 const isGiven = recordOf({
   digest: isSha256,
@@ -360,15 +344,15 @@ const isGiven = recordOf({
   permission: optional(recordOf(permission)),
 })
 
-const isGivenByName = recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })
-
-const isWaiting = recordOf({
-  release: isReleaseFile,
-  date: optional(isNumber),
-  validUntil: optional(isNumber),
-  signature: isSignature,
-  contents: listOf(recordOf(listed)),
-  seen: isNumber,
-  noticed: isNumber,
-  released: optional(recordOf(permission)),
+const hasMembersOfSuite = recordOf({
+  at: isText,
+  generations: listOf(isAdopted, 1),
+  heldSince: optional(isNumber),
+  waiting: optional(listOf(isWaiting)),
+  given: optional(recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })),
+  open: optional(recordOf({ ...permission, until: isNumber })),
 })
+
+function isSuite(value: unknown): value is Suite {
+  return hasMembersOfSuite(value)
+}

@@ -11,8 +11,8 @@ const lifetime: Milliseconds = 10 * 60 * 1000
 /** At most this many records are remembered. A client and a suite have two of them. */
 const capacity = 32_768
 
-/** The text that takes the place of the SHA-256 for a Release file that the client has from another server. */
-const another = 'another'
+/** The text in place of the SHA-256 for a Release file that the client has from another server. The files that it names are not known. */
+export const anotherRelease = 'another'
 
 /** The address and the port of a client. */
 export type Client = Pick<Peer, 'address' | 'port'>
@@ -33,12 +33,7 @@ export class GivenReleases {
     for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
-  /** Notes that a client has a Release file of the suite from another server. The files that it names are not known. */
-  noteAnother(client: Client, suite: string): void {
-    this.note(client, suite, another)
-  }
-
-  /** The SHA-256 of the Release file that the client got, or `another`; undefined when it got none lately. */
+  /** The SHA-256 of the Release file that the client got, or `anotherRelease`; undefined when it got none lately. */
   to(client: Client, suite: string): string | undefined {
     for (const name of namesOf(client, suite)) {
       const given = this.#given.get(name)

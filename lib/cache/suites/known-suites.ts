@@ -3,13 +3,13 @@
  */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
-import type { Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
 import type { ContentStanding } from '../store/upkeep/rules.ts'
 import {
+  type AdoptedIndex,
   baseOf,
   decodeSuite,
   encodeSuite,
@@ -44,7 +44,7 @@ export class KnownSuites {
   readonly #unread = new Set<string>()
   /** Whether the names of the files have been read. */
   #listed = false
-  #writing: Promise<void> = Promise.resolve()
+  #writing: Promise<unknown> = Promise.resolve()
 
   private constructor(parts: Surroundings) {
     this.#parts = parts
@@ -117,8 +117,14 @@ export class KnownSuites {
   }
 
   /** The adopted indexes whose paths begin at a decoded URL, the indexes of the newest Release file first. */
-  rootedAt(root: string): readonly Source[] {
-    return this.#sources.get(root) ?? none
+  rootedAt(root: string | undefined): readonly Source[] {
+    return this.#sources.get(root ?? '') ?? []
+  }
+
+  /** The nearest directory above a decoded URL at which the paths of adopted indexes begin. */
+  rootAbove(name: string): string | undefined {
+    for (const root of directoriesOf(name)) if (this.#sources.has(root)) return root
+    return undefined
   }
 
   /** Whether a kept generation has this content. */
@@ -128,14 +134,11 @@ export class KnownSuites {
 
   /** The names of the tables that are needed; the tables of past generations are last. */
   tables(): ReadonlySet<string> {
-    const suites = this.all
+    const adopted = this.all.flatMap(({ generations: [one] }) => one ?? [])
+    const all = this.all.flatMap(({ generations }) => generations)
     return new Set([
-      ...suites.flatMap(({ generations: [adopted] }) =>
-        adopted === undefined
-          ? []
-          : [adopted.release.digest, ...adopted.indexes.map(({ table }) => table)],
-      ),
-      ...suites.flatMap(({ generations }) => generations.map(({ release }) => release.digest)),
+      ...adopted.flatMap(({ release, indexes }) => [release.digest, ...indexes.map(tableOf)]),
+      ...all.map(({ release }) => release.digest),
     ])
   }
 
@@ -149,18 +152,8 @@ export class KnownSuites {
     if (oldest !== undefined) await this.forget(oldest.at)
   }
 
-  /** Notes the moment since which a newer Release file of a suite is held back; undefined when none is. */
-  async noteHeld(at: string, heldSince: Milliseconds | undefined): Promise<void> {
-    const suite = this.#suites.get(at)
-    if (suite !== undefined && suite.heldSince !== heldSince)
-      await this.#write({ ...suite, heldSince })
-  }
-
-  /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
-  async noteDelay(
-    at: string,
-    state: Partial<Pick<Suite, 'waiting' | 'given' | 'open'>>,
-  ): Promise<void> {
+  /** Notes why clients do not get the newest generation of a suite. */
+  async note(at: string, state: Partial<Omit<Suite, 'at' | 'generations'>>): Promise<void> {
     const suite = this.#suites.get(at)
     if (suite !== undefined) await this.#write({ ...suite, ...state })
   }
@@ -171,20 +164,16 @@ export class KnownSuites {
     this.#index()
     const name = fileName(at)
     const path = join(this.#parts.layout.suites, name)
-    // Writes run one after the other, so that the file has the latest state in the end.
-    this.#writing = this.#writing.then(() =>
-      this.#try(async () => {
-        const latest = this.#suites.get(at)
-        if (latest === undefined || !this.#listed || this.#unread.has(name)) return
-        await writeFileAtomically(path, encodeSuite(latest), { durable: false })
-      }),
-    )
-    await this.#writing
+    await this.#inTurn(async () => {
+      const latest = this.#suites.get(at)
+      if (latest === undefined || !this.#listed || this.#unread.has(name)) return
+      await writeFileAtomically(path, encodeSuite(latest), { durable: false })
+    })
   }
 
   /** Settles when all writes have ended. */
-  close(): Promise<void> {
-    return this.#writing
+  async close(): Promise<void> {
+    await this.#writing
   }
 
   async forget(at: string): Promise<void> {
@@ -193,16 +182,15 @@ export class KnownSuites {
     if (!this.#unread.delete(name) && !known) return
     this.#index()
     const path = join(this.#parts.layout.suites, name)
-    this.#writing = this.#writing.then(() => this.#try(() => this.#parts.disk.remove(path)))
-    await this.#writing
+    await this.#inTurn(() => this.#parts.disk.remove(path))
   }
 
-  async #try(act: () => Promise<unknown>): Promise<void> {
-    try {
-      await act()
-    } catch (error) {
+  /** Changes files one after the other, so that each file has the latest state in the end. Never rejects. */
+  #inTurn(act: () => Promise<unknown>): Promise<unknown> {
+    this.#writing = this.#writing.then(act).catch((error: unknown) => {
       this.#parts.log.warn('cannot note what is known of a suite', { because: explainError(error) })
-    }
+    })
+    return this.#writing
   }
 
   #index(): void {
@@ -229,7 +217,7 @@ export class KnownSuites {
   }
 }
 
-const none: readonly Source[] = []
+const tableOf = ({ table }: AdoptedIndex): string => table
 
 const suffix = '.json'
 
@@ -239,7 +227,6 @@ function fileName(at: string): string {
 
 interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
-  /** Bytes of memory for tables. */
   readonly memory: number
   /** Another file system, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined

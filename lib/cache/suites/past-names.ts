@@ -8,20 +8,31 @@
  */
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path/posix'
-import { isMainThread, parentPort, workerData } from 'node:worker_threads'
-import { lowerPriority, runInThread } from '../../async/thread.ts'
+import { doTaskOfThread, runInThread } from '../../async/thread.ts'
 import { systemCode } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
-import { indexedFiles } from '../archive/listed-file.ts'
+import { indexedFiles, type PackageIndex } from '../archive/listed-file.ts'
+import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { Layout } from '../store/disk/disk.ts'
-import type { OtherIndex, StoredPackage } from './references.ts'
 
-type AskedPackage = Pick<StoredPackage, 'key' | 'url' | 'digest'>
+/** A stored package by its decoded URL. */
+export interface StoredPackage extends ListedEntry {
+  readonly url: string
+}
+
+/** An index of a past or waiting generation that is kept. */
+export interface OtherIndex {
+  /** The digests of its packings; the store may have any of them. */
+  readonly digests: readonly string[]
+  readonly kind: PackageIndex
+  /** The decoded URL of the directory with the packages that the index may name. */
+  readonly below: string
+}
 
 interface PastTask {
   readonly cacheDirectory: string
   readonly indexes: readonly OtherIndex[]
-  readonly packages: readonly AskedPackage[]
+  readonly packages: ReadonlyArray<Pick<StoredPackage, 'key' | 'url' | 'digest'>>
 }
 
 /** The index that names a package, by the key of the package. */
@@ -41,11 +52,7 @@ export function namedByOthers(task: PastTask, signal: AbortSignal): Promise<Name
 }
 
 /** The packages that one of these indexes names or may name, each with the first that does. */
-export async function readOthers({
-  cacheDirectory,
-  indexes,
-  packages,
-}: PastTask): Promise<NamedBy> {
+async function readOthers({ cacheDirectory, indexes, packages }: PastTask): Promise<NamedBy> {
   const layout = new Layout(cacheDirectory)
   const named = new Map<string, OtherIndex>()
   for (const index of indexes) {
@@ -55,7 +62,7 @@ export async function readOthers({
     if (asked.length === 0) continue
     const byDigest = groupsOf(asked, ({ digest }) => digest)
     const byName = groupsOf(asked, ({ url }) => basename(url))
-    const note = ({ key }: AskedPackage): unknown => named.set(key, index)
+    const note = ({ key }: (typeof asked)[number]): unknown => named.set(key, index)
     const read = async (digest: string): Promise<'read' | 'absent' | 'unreadable'> => {
       try {
         const unpacked = decompress(createReadStream(layout.blob(digest)))
@@ -80,11 +87,12 @@ export async function readOthers({
   return named
 }
 
-function groupsOf<One>(
+/** The items by a name that several of them can have. */
+export function groupsOf<One, Name>(
   all: readonly One[],
-  nameOf: (one: One) => string,
-): ReadonlyMap<string, readonly One[]> {
-  const groups = new Map<string, One[]>()
+  nameOf: (one: One) => Name,
+): ReadonlyMap<Name, readonly One[]> {
+  const groups = new Map<Name, One[]>()
   for (const one of all) {
     const name = nameOf(one)
     const group = groups.get(name)
@@ -94,10 +102,4 @@ function groupsOf<One>(
   return groups
 }
 
-/** The priority of background jobs. */
-const niceness = 10
-
-if (!isMainThread && parentPort !== null) {
-  lowerPriority(niceness)
-  parentPort.postMessage(await readOthers(workerData))
-}
+await doTaskOfThread(readOthers)

@@ -85,5 +85,4 @@ export function suitePolicy(
   return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
 }
 
-/** The policy of an archive that no setting names. */
 const unlisted = { verify: 'prefer', signedBy: [] } as const

@@ -9,27 +9,13 @@
  * - Only the adopted generations have tables. Other generations have their stored indexes (past-names.ts).
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import type { PackageIndex } from '../archive/listed-file.ts'
-import { decodedUrl, directoriesOf, packageIndexOf, suiteOfRelease } from '../archive/path.ts'
+import { decodedUrl, packageIndexOf, suiteOfRelease } from '../archive/path.ts'
 import { indexChoices, rootsOf } from '../archive/suite-layout.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { baseOf, generationOf, type ListedContent, type Suite } from './generation.ts'
 import { type AdoptedSuites, type Source, standingOf } from './known-suites.ts'
+import { groupsOf, type OtherIndex, type StoredPackage } from './past-names.ts'
 import { pathName, type Table } from './table.ts'
-
-/** A stored package by its decoded URL. */
-export interface StoredPackage extends ListedEntry {
-  readonly url: string
-}
-
-/** An index of a past or waiting generation that is kept. */
-export interface OtherIndex {
-  /** The digests of its packings; the store may have any of them. */
-  readonly digests: readonly string[]
-  readonly kind: PackageIndex
-  /** The decoded URL of the directory with the packages that the index may name. */
-  readonly below: string
-}
 
 /** A Release file that no client asked for in this time does not count: it may be older than the InRelease of its suite. */
 const releaseInUse: Milliseconds = 60 * 24 * 60 * 60 * 1000
@@ -44,7 +30,6 @@ export class References {
     this.#parts = parts
   }
 
-  /** Whether all suites of an earlier run have been read. */
   get complete(): boolean {
     return this.#parts.known.complete
   }
@@ -58,18 +43,10 @@ export class References {
     stop: AbortSignal,
   ): Promise<readonly StoredPackage[]> {
     const { known } = this.#parts
-    const byRoot = new Map<string, StoredPackage[]>()
-    for (const one of packages) {
-      for (const root of directoriesOf(one.url)) {
-        if (known.rootedAt(root).length === 0) continue
-        const same = byRoot.get(root)
-        if (same === undefined) byRoot.set(root, [one])
-        else same.push(one)
-        break
-      }
-    }
+    const byRoot = groupsOf(packages, ({ url }) => known.rootAbove(url))
     const found: StoredPackage[] = []
     for (const [root, some] of byRoot) {
+      if (root === undefined) continue
       for (const one of await this.#unnamedBelow(root, some, stop)) {
         if (standingOf(this.#parts, one.digest) === 'unknown') found.push(one)
       }

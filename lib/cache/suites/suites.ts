@@ -16,7 +16,6 @@ import {
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/upkeep/rules.ts'
-import type { MissingFiles } from './adopt.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import {
@@ -33,7 +32,7 @@ import {
   releasesOf,
   type Suite,
 } from './generation.ts'
-import { type Client, GivenReleases } from './given-releases.ts'
+import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { PastGenerations } from './past.ts'
 import { References } from './references.ts'
@@ -62,6 +61,8 @@ interface Agreement {
   readonly suites: readonly string[]
   /** The sets of own suites of these clients, each as one text. */
   readonly by: Set<string>
+  /** Whether an index names the content. */
+  named: boolean
 }
 
 interface AskedFile {
@@ -73,7 +74,10 @@ interface AskedFile {
 
 /** The kinds of files that belong to a Release file: files that it names, and its signature. */
 const indexKinds: ReadonlySet<ArchivePath['kind']> = new Set(['index', 'pdiff', 'release'])
-/** A lost table is not made again for this time, unless its suite is adopted meanwhile. */
+/**
+ * The suite of a lost table is not adopted again on its account for this time, also when it was adopted meanwhile: an adoption makes the
+ * tables of the newest generation alone.
+ */
 const pauseAfterLoss: Milliseconds = 10 * 60_000
 const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
@@ -87,16 +91,13 @@ const lastPart = 0.1
 export class Suites {
   readonly #parts: SuitesParts
   readonly past: PastGenerations
-  /** Finds packages that no index names any more. */
   readonly references: References
+  readonly adoptions: Adoptions
   readonly #known: KnownSuites
   readonly #tables: Tables
-  readonly #adoptions: Adoptions
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with adopted indexes. Each adoption empties it. */
-  #agreeing = new WeakMap<Entry, Agreement>()
-  /** The agreeing entries whose content an index names. No index names the files of the others. */
-  #confirmed = new WeakSet<object>()
+  #agreeing = new WeakMap<object, Agreement>()
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
@@ -111,15 +112,13 @@ export class Suites {
     this.past = new PastGenerations({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
-    this.#adoptions = new Adoptions({
+    this.adoptions = new Adoptions({
       ...parts,
       known,
       tables,
       asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
-        this.#lost.clear()
-        this.#confirmed = new WeakSet()
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
@@ -135,24 +134,13 @@ export class Suites {
     return this.#known.all
   }
 
-  /** The suite in the directory with this key, when it is known. */
   at(key: string): Suite | undefined {
     return this.#known.at(key)
   }
 
   /** Notes the waiting generations of a suite, and the Release files that clients get with the reasons. */
-  noteDelay(at: string, state: Parameters<KnownSuites['noteDelay']>[1]): Promise<void> {
-    return this.#known.noteDelay(at, state)
-  }
-
-  /** The number of suites that are being adopted. */
-  get adopting(): number {
-    return this.#adoptions.count
-  }
-
-  /** The number of jobs that the thread which reads indexes has not finished. */
-  get jobs(): number {
-    return this.#adoptions.jobs
+  noteDelay(at: string, state: Parameters<KnownSuites['note']>[1]): Promise<void> {
+    return this.#known.note(at, state)
   }
 
   /** The standing of a content for retention. */
@@ -165,9 +153,9 @@ export class Suites {
    * find the files that it names.
    */
   governs(entry: Entry): boolean {
-    const at = suiteOfRelease(entry.key)
-    if (at === undefined || entry.key.endsWith('.gpg')) return false
-    return this.generationOf(entry) !== undefined || this.#adoptions.pending(at) !== undefined
+    const at = suiteOfUnsigned(entry.key)
+    if (at === undefined) return false
+    return this.generationOf(entry) !== undefined || this.adoptions.pending(at) !== undefined
   }
 
   /** The generation that a stored Release file belongs to. */
@@ -182,11 +170,6 @@ export class Suites {
     return validUntil - Math.max(0, validUntil - (date ?? entry.stored)) * lastPart
   }
 
-  /** The reason in words why the last Release file of a suite was not adopted; undefined when it was adopted. */
-  refusal(at: string): string | undefined {
-    return this.#adoptions.refusal(at)
-  }
-
   /** The signature that was adopted with a Release file. */
   signatureOf(entry: Entry): Content | undefined {
     const generation = this.generationOf(entry)
@@ -199,32 +182,22 @@ export class Suites {
    */
   async removed(keys: readonly string[]): Promise<void> {
     const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
-    for (const at of forgotten) await this.#adoptions.forget(at)
-    const gone = new Map<string, Set<string>>()
-    for (const key of keys) {
-      this.#asked.forget(key)
-      for (const at of directoriesOf(key)) {
-        if (this.#known.at(at) !== undefined) gone.set(at, (gone.get(at) ?? new Set()).add(key))
-      }
-    }
-    for (const [at, files] of gone) {
+    for (const at of forgotten) await this.adoptions.forget(at)
+    for (const key of keys) this.#asked.forget(key)
+    const gone = new Set(keys)
+    for (const at of new Set(keys.flatMap(key => [...directoriesOf(key)]))) {
       const suite = this.#known.at(at)
       const [adopted, ...past] = suite?.generations ?? []
       if (suite === undefined || adopted === undefined) continue
-      const contents = adopted.contents.filter(one => !keysOf(at, one).some(key => files.has(key)))
+      const contents = adopted.contents.filter(one => !keysOf(at, one).some(key => gone.has(key)))
       if (contents.length === adopted.contents.length) continue
       await this.#known.put({ ...suite, generations: [{ ...adopted, contents }, ...past] })
     }
   }
 
-  /** The moment since which a newer Release file of the suite in the directory with this key is held back. */
-  heldSince(at: string): Milliseconds | undefined {
-    return this.#known.at(at)?.heldSince
-  }
-
   /** Notes the moment since which a newer Release file is held back, also for the next run; undefined when none is. */
-  noteHeld(at: string, since: Milliseconds | undefined): void {
-    void this.#known.noteHeld(at, since)
+  noteHeld(at: string, heldSince: Milliseconds | undefined): void {
+    if (this.at(at)?.heldSince !== heldSince) void this.#known.note(at, { heldSince })
   }
 
   /** The generation whose Release file a client got lately, for an index that it asks for by digest; undefined when it got none. */
@@ -242,17 +215,12 @@ export class Suites {
 
   /** Whether an adopted index names the content of an entry for its file. `claim` must have been called for the entry before. */
   confirms(entry: object): boolean {
-    return this.#confirmed.has(entry)
-  }
-
-  /** The files that a new Release file lacks in the store; undefined when it may not be adopted. */
-  prepare(at: string, release: ReleaseFile): Promise<MissingFiles | undefined> {
-    return this.#adoptions.prepare(at, release)
+    return this.#agreeing.get(entry)?.named === true
   }
 
   /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
-    for (const at of this.#changedBy(entry)) this.#adoptions.queue(at)
+    for (const at of this.#changedBy(entry)) this.adoptions.queue(at)
   }
 
   /**
@@ -260,7 +228,7 @@ export class Suites {
    * Until then its suite counts as being adopted, because a client that has an index asks at once for the files that it names.
    */
   arriving(entry: Entry, kept: Promise<unknown>): void {
-    for (const at of this.#changedBy(entry)) this.#adoptions.expect(at, kept)
+    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, kept)
   }
 
   /** Keys of the directories of suites whose indexes may say something else after this entry was stored. */
@@ -271,7 +239,7 @@ export class Suites {
       if (adopted === undefined || !isRelease(adopted, digest)) yield suite
       return
     }
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (this.#known.size === 0 && this.adoptions.count === 0) return
     if (packageIndexOf(key) === undefined && !key.includes('/by-hash/')) return
     for (const at of directoriesOf(key)) {
       const generation = this.#known.at(at)?.generations[0]
@@ -279,34 +247,33 @@ export class Suites {
         one.digest === digest && keysOf(at, one).includes(key)
       if (generation && isRelease(generation, digest)) return
       if (generation?.contents.some(inUse)) return
-      const waits = this.#adoptions.pending(at) !== undefined
+      const waits = this.adoptions.pending(at) !== undefined
       if (waits || (generation && this.#mayName(generation, digest))) yield at
     }
   }
 
   /** Notes that a client gets this Release file. The file need not be stored. */
   given(client: Client, { key, digest }: Pick<Entry, 'key' | 'digest'>): void {
-    const suite = suiteOfRelease(key)
-    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.note(client, suite, digest)
+    const suite = suiteOfUnsigned(key)
+    if (suite !== undefined) this.#given.note(client, suite, digest)
   }
 
   /** The same for a stored Release file. Adopts its suite if that was never adopted. */
   givenStored(client: Client, entry: Entry): void {
     this.given(client, entry)
-    const suite = suiteOfRelease(entry.key)
-    if (suite === undefined || entry.key.endsWith('.gpg')) return
-    if (this.#known.at(suite) === undefined) this.#adoptions.came(suite, entry.digest)
+    const suite = suiteOfUnsigned(entry.key)
+    if (suite === undefined || this.#known.at(suite) !== undefined) return
+    this.adoptions.came(suite, entry.digest)
   }
 
   /** Notes that a client has another Release file than this stored one, and did not get it from this cache. */
   hasAnother(client: Client, { key }: Entry): void {
-    const suite = suiteOfRelease(key)
-    if (suite !== undefined && !key.endsWith('.gpg')) this.#given.noteAnother(client, suite)
+    this.given(client, { key, digest: anotherRelease })
   }
 
   /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
   askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return
+    if (this.#known.size === 0 && this.adoptions.count === 0) return
     if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
   }
 
@@ -337,7 +304,7 @@ export class Suites {
    */
   awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
     const { stored, archive } = asked
-    if (this.#adoptions.count === 0) return undefined
+    if (this.adoptions.count === 0) return undefined
     if (stored !== undefined && archive.kind !== 'pool') return undefined
     const name = this.#nameable(asked)
     return name === undefined ? undefined : this.#awaited(name, asked)
@@ -345,7 +312,7 @@ export class Suites {
 
   /** The decoded URL of a file that an index may name; undefined for other files, and while no suite is known. */
   #nameable({ key, archive }: AskedFile): string | undefined {
-    if (this.#known.size === 0 && this.#adoptions.count === 0) return undefined
+    if (this.#known.size === 0 && this.adoptions.count === 0) return undefined
     if (archive.kind === 'by-hash') return undefined
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
     return decodedUrl(key)
@@ -365,12 +332,12 @@ export class Suites {
   }
 
   async close(): Promise<void> {
-    await this.#adoptions.close()
+    await this.adoptions.close()
     await this.#known.close()
   }
 
   #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    const [agreeing, confirmed] = [this.#agreeing, this.#confirmed]
+    const agreeing = this.#agreeing
     const lost: Source[] = []
     return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
@@ -378,12 +345,16 @@ export class Suites {
       const claim = claimOf(answer)
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       if (stored === undefined || !agrees || !archive.immutable) return claim
-      const agreement = agreeing.get(stored) ?? { suites: this.#suitesFor(name), by: new Set() }
+      const agreement: Agreement = agreeing.get(stored) ?? {
+        suites: suitesOf(this.#known.rootedAt(this.#known.rootAbove(name))),
+        by: new Set(),
+        named: false,
+      }
       if (agreement.by.size < mostAgreements) {
         agreement.by.add(this.#ownOf(agreement.suites, asked.client).join(' '))
       }
+      agreement.named ||= claim !== undefined
       agreeing.set(stored, agreement)
-      if (claim !== undefined) confirmed.add(stored)
       return claim
     })
   }
@@ -420,7 +391,7 @@ export class Suites {
     const { clock, wait } = this.#parts
     let found = this.#sha512s.get(digest)
     if (found === undefined) {
-      found = this.#adoptions.sha512([{ digest, size }]).then(
+      found = this.adoptions.sha512([{ digest, size }]).then(
         sha512s => sha512s.get(digest),
         () => undefined,
       )
@@ -461,15 +432,22 @@ export class Suites {
     client: Client,
     at: string,
   ): { readonly generation: Generation; readonly release: ReleaseFile } | undefined {
-    const suite = this.#known.at(at)
-    const given = this.#given.to(client, at)
-    const generation = given === undefined ? suite?.generations[0] : generationOf(suite, given)
+    const { given, generation } = this.#generationFor(client, this.#known.at(at))
     const release =
       generation &&
-      (given === undefined
-        ? releasesOf(generation).find(({ name }) => name === 'Release')
-        : releaseIn(generation, given))
+      releasesOf(generation).find(({ name, digest }) =>
+        given === undefined ? name === 'Release' : digest === given,
+      )
     return generation && release && { generation, release }
+  }
+
+  /** The generation whose Release file this client got, and the SHA-256 of this file. It is the adopted one if the client got none. */
+  #generationFor(client: Client, suite: Suite | undefined) {
+    const given = suite && this.#given.to(client, suite.at)
+    return {
+      given,
+      generation: given === undefined ? suite?.generations[0] : generationOf(suite, given),
+    }
   }
 
   /**
@@ -478,8 +456,7 @@ export class Suites {
    */
   #findIndex(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
     const { suite, path = '' } = this.#known.above(name) ?? {}
-    const given = suite && this.#given.to(client, suite.at)
-    const generation = given === undefined ? suite?.generations[0] : generationOf(suite, given)
+    const { generation } = this.#generationFor(client, suite)
     if (suite === undefined || generation === undefined) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path), lost)
@@ -487,13 +464,10 @@ export class Suites {
 
   /** The answer of the indexes of packages about a file. */
   #findFile(name: string, client: Client, lost: Source[]): Answer | Promise<Answer> {
-    for (const root of directoriesOf(name)) {
-      const sources = this.#known.rootedAt(root)
-      if (sources.length === 0) continue
-      const path = pathName(name.slice(root.length + 1))
-      return this.#ask(this.#ownFirst(sources, client), path, lost)
-    }
-    return 'unnamed'
+    const root = this.#known.rootAbove(name)
+    if (root === undefined) return 'unnamed'
+    const path = pathName(name.slice(root.length + 1))
+    return this.#ask(this.#ownFirst(this.#known.rootedAt(root), client), path, lost)
   }
 
   /** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
@@ -507,15 +481,6 @@ export class Suites {
   /** The suites whose Release file the client got; none when there is only one suite and so no disagreement. */
   #ownOf(suites: readonly string[], client: Client): readonly string[] {
     return suites.length < 2 ? none : suites.filter(at => this.#given.has(client, at))
-  }
-
-  /** The keys of the suites with an index that may name a package. */
-  #suitesFor(name: string): readonly string[] {
-    for (const root of directoriesOf(name)) {
-      const sources = this.#known.rootedAt(root)
-      if (sources.length > 0) return suitesOf(sources)
-    }
-    return none
   }
 
   /** The claim of the first of these indexes that names a path, at once when the tables are in memory. */
@@ -549,7 +514,7 @@ export class Suites {
     const now = this.#parts.clock.elapsed()
     if ((this.#lost.get(table) ?? 0) > now) return
     this.#lost.set(table, now + pauseAfterLoss)
-    this.#adoptions.queue(suite.at)
+    this.adoptions.queue(suite.at)
   }
 
   /** Whether the Release file of a generation may name a content with this SHA-256. */
@@ -564,8 +529,8 @@ export class Suites {
    */
   #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
     const index = indexKinds.has(archive.kind)
-    if (this.#adoptions.count === 0) return undefined
-    for (const at of this.#adoptions.waiting) {
+    if (this.adoptions.count === 0) return undefined
+    for (const at of this.adoptions.waiting) {
       const base = baseOf({ at })
       const dists = base.lastIndexOf('/dists/')
       const root = index || dists < 0 ? base : base.slice(0, dists)
@@ -575,10 +540,15 @@ export class Suites {
       // A new adoption of the client's Release file may find another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
-      if (!index || (given !== undefined && !adopted)) return this.#adoptions.pending(at)
+      if (!index || (given !== undefined && !adopted)) return this.adoptions.pending(at)
     }
     return undefined
   }
+}
+
+/** The key of the suite's directory for a Release file; undefined for its signature and for any other file. */
+function suiteOfUnsigned(key: string): string | undefined {
+  return key.endsWith('.gpg') ? undefined : suiteOfRelease(key)
 }
 
 function claimOf(answer: Answer): Claim | undefined {

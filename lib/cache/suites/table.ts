@@ -125,7 +125,6 @@ export function commonDirectory(before: string | undefined, path: string): strin
 
 /** A table that can be searched. */
 export class Table {
-  /** Bytes of memory that the table takes. */
   readonly bytes: number
   /** The longest directory that has all its paths; empty when there is none. */
   readonly common: string

@@ -10,7 +10,6 @@ import type { Disk, Layout, Surroundings } from '../store/disk/disk.ts'
 import { mostTableBytes, Table } from './table.ts'
 
 interface TablesParts extends Surroundings {
-  /** Bytes of memory for tables. */
   readonly memory: number
 }
 
@@ -85,7 +84,6 @@ export class Tables {
     return false
   }
 
-  /** Removes the tables that are not among these. */
   async keepOnly(needed: ReadonlySet<string>): Promise<void> {
     const { disk, layout, log } = this.#parts
     try {

@@ -9,7 +9,6 @@ import type { Adoption, HashJob, Job, JobAnswer } from './adopt.ts'
 /** The heap of the thread. A Release file of half a megabyte and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 
-/** How long the thread stays without a job. */
 const idle: Milliseconds = 15_000
 
 /** How long a job may take. A thread that takes longer is terminated. */
@@ -44,7 +43,6 @@ export class AdoptionThread {
     })
   }
 
-  /** The number of jobs that it has not finished. */
   get jobs(): number {
     return this.#waiting.length + (this.#running === undefined ? 0 : 1)
   }

@@ -19,8 +19,8 @@ import type { Logger } from '../../log/log.ts'
 import { classify, decodedUrl, directoriesOf } from '../archive/path.ts'
 import { nameOf } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
-import { type NamedBy, namedByOthers } from './past-names.ts'
-import { otherIndexName, type StoredPackage } from './references.ts'
+import { type NamedBy, namedByOthers, type StoredPackage } from './past-names.ts'
+import { otherIndexName } from './references.ts'
 import type { Suites } from './suites.ts'
 
 interface UnreferencedParts {
@@ -28,7 +28,9 @@ interface UnreferencedParts {
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'list' | 'evict' | 'lastUsed' | 'incomplete'>
-  readonly suites: Pick<Suites, 'references' | 'adopting'>
+  readonly suites: Pick<Suites, 'references'> & {
+    readonly adoptions: Pick<Suites['adoptions'], 'count'>
+  }
   /** Whether a content stays even if no index names it. */
   readonly stays: (digest: string) => boolean
   /** The time after which a package is removed; 0 keeps all. */
@@ -36,14 +38,10 @@ interface UnreferencedParts {
   readonly onRemoved: (bytes: number) => void
 }
 
+const figureNames = ['looked', 'files', 'bytes', 'removedFiles', 'removedBytes'] as const
+
 /** The packages that the last look found without an index, and all that were removed since the file of these figures was made. */
-export interface UnreferencedFigures {
-  readonly looked: Milliseconds
-  readonly files: number
-  readonly bytes: number
-  readonly removedFiles: number
-  readonly removedBytes: number
-}
+export type UnreferencedFigures = Readonly<Record<(typeof figureNames)[number], number>>
 
 interface Marks {
   readonly figures: UnreferencedFigures
@@ -119,17 +117,14 @@ export class UnreferencedPackages {
     const age = clock.now() - (this.#figures?.looked ?? Number.NEGATIVE_INFINITY)
     // A last look in the future means that the clock was set back.
     if (age >= 0 && age < day) return undefined
-    if (store.incomplete || !suites.references.complete || suites.adopting > 0) return undefined
-    this.#working = this.#lookAtAll(wanted)
-      .catch((error: unknown) => {
-        if (this.#closing.signal.aborted) return
-        log.warn('retention: the look for packages without an index was broken off', {
-          because: explainError(error),
-        })
+    if (store.incomplete || !suites.references.complete || suites.adoptions.count > 0)
+      return undefined
+    this.#working = this.#lookAtAll(wanted).catch((error: unknown) => {
+      if (this.#closing.signal.aborted) return
+      log.warn('retention: the look for packages without an index was broken off', {
+        because: explainError(error),
       })
-      .finally(() => {
-        this.#working = undefined
-      })
+    })
     return this.#working
   }
 
@@ -157,7 +152,7 @@ export class UnreferencedPackages {
     }
     const gone = await this.#remove(await this.#withoutName(due), now - wanted)
     for (const { key } of gone) marks.delete(nameOf(key))
-    const removedBytes = bytesOf(gone)
+    const removedBytes = gone.reduce((sum, { size }) => sum + size, 0)
     const figures = {
       looked: now,
       files: files - gone.length,
@@ -191,15 +186,15 @@ export class UnreferencedPackages {
     const { signal } = this.#closing
     const blind = new Set(references.unreadBelow())
     const found: StoredPackage[] = []
-    let [unmarked, passedOver] = [0, 0]
+    let [room, passedOver] = [mostMarks - marked.size, 0]
     let waiting: StoredPackage[] = []
     const judge = async (): Promise<void> => {
       for (const one of await references.unnamed(waiting, signal)) {
         if (stays(one.digest)) continue
         const isMarked = marked.has(nameOf(one.key))
-        if (!isMarked && unmarked === mostMarks - marked.size) passedOver += 1
-        else found.push(one)
-        if (!isMarked) unmarked = Math.min(unmarked + 1, mostMarks - marked.size)
+        if (isMarked || room > 0) found.push(one)
+        else passedOver += 1
+        if (!isMarked) room -= 1
       }
       waiting = []
     }
@@ -292,10 +287,6 @@ async function* inTurns<One>(all: readonly One[]): AsyncGenerator<readonly One[]
   }
 }
 
-function bytesOf(packages: readonly StoredPackage[]): number {
-  return packages.reduce((sum, { size }) => sum + size, 0)
-}
-
 function* linesOf({ figures, since }: Marks): Generator<string> {
   yield `${JSON.stringify({ version: fileVersion, ...figures })}\n`
   const byMoment = new Map<number, string[]>()
@@ -329,18 +320,8 @@ async function decodeMarks(text: string): Promise<Marks> {
   const head: unknown = JSON.parse(first)
   if (!isRecord(head) || head['version'] !== fileVersion)
     throw new Error('it is of another version')
-  const figure = (name: keyof UnreferencedFigures): number => {
-    const value = head[name]
-    if (!isCount(value)) throw new Error('its figures are damaged')
-    return value
-  }
-  const figures = {
-    looked: figure('looked'),
-    files: figure('files'),
-    bytes: figure('bytes'),
-    removedFiles: figure('removedFiles'),
-    removedBytes: figure('removedBytes'),
-  }
+  const figures = figureNames.map(name => [name, head[name]] as const)
+  if (!figures.every(([, value]) => isCount(value))) throw new Error('its figures are damaged')
   const since = new Map<string, number>()
   for (const [n, line] of lines.entries()) {
     if (n > 0 && n % 10 === 0) await new Promise(resolve => setImmediate(resolve))
@@ -354,5 +335,5 @@ async function decodeMarks(text: string): Promise<Marks> {
       since.set(name, moment)
     }
   }
-  return { figures, since }
+  return { figures: Object.fromEntries(figures) as UnreferencedFigures, since }
 }

@@ -33,10 +33,8 @@ export interface ListedStoredFile {
 }
 
 /** A stored index of packages, and the directory of its Release file, or its own directory when there is no Release file. */
-export interface StoredIndex {
-  readonly file: StoredFile
+export interface StoredIndex extends StoredRelease {
   readonly kind: PackageIndex
-  readonly base: string
 }
 
 export class Inventory {

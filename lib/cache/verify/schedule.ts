@@ -29,7 +29,6 @@ interface ScheduleOptions {
   readonly run?: typeof verifyInThread
 }
 
-/** How often the schedule looks whether a check is due. */
 const lookInterval: Milliseconds = 5 * 60 * 1000
 /** The first check comes this long after the start, because all clients come back at once after a restart. */
 const afterStart: Milliseconds = 30 * 60 * 1000

@@ -149,22 +149,45 @@ class Verification {
     }
   }
 
-  /** Reads and judges the stored Release files of suites. */
   async #readReleases(): Promise<readonly JudgedRelease[]> {
-    const { clock, policyOf } = this.#parts
-    const [contents, inventory] = [this.#contents, this.#inventory]
     const found: JudgedRelease[] = []
-    for (const one of inventory.releases) {
+    for (const one of this.#inventory.releases) {
       const { file } = one
       if ((await this.#digests(file)) === undefined) continue
-      const around = { contents, inventory, policyOf, now: clock.now() }
-      const read = await readStoredRelease(one, around)
-      if ('unread' in read) this.#unread.push({ key: file.key, because: read.unread })
-      else if ('because' in read) await this.#report(file, read.because, read)
-      // The Release file of a component lists no files; the Release file of its suite lists it.
-      else if (read.release.files.size > 0) found.push(read)
+      try {
+        const read = await this.#readRelease(one)
+        if ('because' in read) await this.#report(file, read.because, read)
+        // The Release file of a component lists no files; the Release file of its suite lists it.
+        else if (read.release.files.size > 0) found.push(read)
+      } catch (error) {
+        this.#unread.push({ key: file.key, because: explainError(error) })
+      }
     }
     return found
+  }
+
+  /** Reads a stored Release file and checks its signature, as an adoption does. Rejects when a file cannot be read. */
+  async #readRelease({ file, base }: StoredRelease): Promise<JudgedRelease | WrongRelease> {
+    const { clock, policyOf } = this.#parts
+    const at = parentOf(file.key)
+    const inPlace = file.key.endsWith('/InRelease')
+    const signatures = inPlace ? [] : this.#inventory.named(`${base}/Release.gpg`)
+    const according = signatures.find(({ key }) => key === `${at}/Release.gpg`)
+    const content = await this.#contents.whole(file)
+    const { release, because } = readRelease(content)
+    if (release === undefined) return { because: 'release', sentence: because }
+    const known = { file, base, inPlace, release }
+    const policy = policyOf(at)
+    if (policy === undefined) return { ...known, signature: undefined, refused: undefined }
+    const detached = according && (await this.#contents.whole(according))
+    const { keyrings } = policy
+    const signature = await checkSignature(content, detached, { keyrings, now: clock.now() })
+    if (signature.is !== 'bad') {
+      return { ...known, signature, refused: distrustReason(signature, policy) }
+    }
+    const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
+    const sentence = `its signature is bad${by}`
+    return { because: 'signature', sentence, ...(according && { according }) }
   }
 
   /** Compares files with the Release file that lists them. Answers the right ones. */
@@ -352,7 +375,6 @@ function judge(
   return { is: 'wrong', sentence: `its ${algorithm} is ${found} and should be ${expected}` }
 }
 
-/** A Release file with the result of checking its signature. */
 interface JudgedRelease extends KnownRelease {
   readonly file: StoredFile
   /** Undefined when the policy does not check signatures. */
@@ -361,61 +383,12 @@ interface JudgedRelease extends KnownRelease {
   readonly refused: string | undefined
 }
 
-interface Around {
-  readonly contents: HashedContents
-  readonly inventory: Inventory
-  readonly policyOf: (at: string) => SuitePolicy | undefined
-  readonly now: Milliseconds
+/** The reason why a file is not a Release file, or why its signature does not fit it. */
+interface WrongRelease extends Pick<WrongFile, 'because' | 'sentence'> {
+  readonly according?: StoredFile
 }
 
-type Read =
-  | JudgedRelease
-  /** The file is not a Release file, or its signature does not fit it. */
-  | (Pick<WrongFile, 'because' | 'sentence'> & { readonly according?: StoredFile })
-  | { readonly unread: string }
-
-/** Reads a stored Release file and checks its signature, as an adoption does. Never rejects because of the bytes of the files. */
-async function readStoredRelease(
-  { file, base }: StoredRelease,
-  { contents, inventory, policyOf, now }: Around,
-): Promise<Read> {
-  const at = parentOf(file.key)
-  const inPlace = file.key.endsWith('/InRelease')
-  const signatures = inPlace ? [] : inventory.named(`${base}/Release.gpg`)
-  const according = signatures.find(({ key }) => key === `${at}/Release.gpg`)
-  try {
-    const content = await whole(contents, file)
-    const { release, because } = readRelease(content)
-    if (release === undefined) return { because: 'release', sentence: because }
-    const known = { file, base, inPlace, release }
-    const policy = policyOf(at)
-    if (policy === undefined) return { ...known, signature: undefined, refused: undefined }
-    const detached = according && (await whole(contents, according))
-    const { keyrings } = policy
-    const signature = await checkSignature(content, detached, { keyrings, now })
-    if (signature.is !== 'bad') {
-      return { ...known, signature, refused: distrustReason(signature, policy) }
-    }
-    const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
-    const sentence = `its signature is bad${by}`
-    return { because: 'signature', sentence, ...(according && { according }) }
-  } catch (error) {
-    return { unread: explainError(error) }
-  }
-}
-
-async function whole(contents: HashedContents, file: StoredFile): Promise<Buffer> {
-  const chunks: Uint8Array[] = []
-  if (file.size > maxReleaseBytes) throw new Error('it is too long')
-  for await (const chunk of contents.read(file)) chunks.push(Buffer.from(chunk))
-  return Buffer.concat(chunks)
-}
-
-interface HashedOptions {
-  readonly store: ReadableStore
-  readonly clock: Clock
-  /** Bytes a second; 0 is no limit. */
-  readonly rate: number
+interface HashedOptions extends Pick<VerifyParts, 'store' | 'clock' | 'rate'> {
   /** Called with the sum of the bytes of different contents that have been read so far. */
   readonly onRead: (done: number) => void
 }
@@ -442,9 +415,8 @@ class HashedContents {
     // Entries may disagree about the size of one content; one of them is then wrong.
     const name = `${digest} ${size}`
     const known = this.#known.get(name)
-    if (known !== undefined) {
-      if (known.found !== 'whole' || algorithms.every(one => known.digests.has(one))) return known
-    }
+    if (known !== undefined && known.found !== 'whole') return known
+    if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
     const before = this.#done
     const examined = await this.#store.examine(digest, {
       size,
@@ -455,9 +427,17 @@ class HashedContents {
       },
     })
     if (known === undefined) this.#tell(before + size)
-    const result = checked(examined, digest, known)
+    const result = checked(examined, digest, known?.digests)
     this.#known.set(name, result)
     return result
+  }
+
+  /** The bytes of a Release file or its signature. */
+  async whole(file: StoredFile): Promise<Buffer> {
+    if (file.size > maxReleaseBytes) throw new Error('it is too long')
+    const chunks: Uint8Array[] = []
+    for await (const chunk of this.read(file)) chunks.push(Buffer.from(chunk))
+    return Buffer.concat(chunks)
   }
 
   /** Reads the content in pieces. Throws when it is gone. */
@@ -482,15 +462,14 @@ class HashedContents {
 function checked(
   examined: ExaminedContent,
   digest: string,
-  known: ExaminedContent | undefined,
+  known: ReadonlyMap<HashAlgorithm, string> = new Map(),
 ): ExaminedContent {
   if (examined.found !== 'whole') return examined
   const found = examined.digests.get('sha256')
   if (found !== digest) {
     return { found: 'broken', because: `its bytes hash to ${found} and not to ${digest}` }
   }
-  const before = known?.found === 'whole' ? known.digests : []
-  return { found: 'whole', digests: new Map([...before, ...examined.digests]) }
+  return { found: 'whole', digests: new Map([...known, ...examined.digests]) }
 }
 
 /** A shorter pause is postponed until the pauses add up to this. */

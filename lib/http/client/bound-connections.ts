@@ -74,7 +74,6 @@ export class BoundConnections {
     return this.#pool.takeBound(resting) ? resting : 'pool'
   }
 
-  /** Ends the wait of the request. */
   leave(lessee: BoundLessee): void {
     const waiting = lessee.bound?.waiting ?? []
     const at = waiting.indexOf(lessee)

@@ -150,7 +150,7 @@ export class OriginClient {
   }
 
   #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
-    const ways = this.dialler.parents?.waysTo(asked.uri) ?? directly
+    const ways = this.dialler.parents.waysTo(asked.uri)
     if (!this.#closed)
       return new PendingRequest(this.#parts, { asked, upgrade, ways }, told).begin()
     const origin = formatAuthority(asked.uri)
@@ -158,10 +158,6 @@ export class OriginClient {
   }
 }
 
-/** The ways to an origin without a parent proxy. */
-const directly: readonly Way[] = [undefined]
-
-/** The parts that all requests of a client share. */
 interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
@@ -220,7 +216,6 @@ type ResponseListener = (
   response: OriginResponse | OriginSwitched | undefined,
 ) => void
 
-/** A request with the ways it may take. */
 interface Errand {
   readonly asked: OriginRequest
   /** Whether it asks for WebSocket, on a connection of its own that no limit of the pool counts. */
@@ -242,7 +237,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly boundKey: string
   readonly origin: string
   readonly deadlines: OriginDeadlines
-  /** Whether it needs a new connection. */
   fresh: boolean
   bound: BoundConnection | undefined
   /** The moment at which it got its connection, by the monotonic clock. */
@@ -258,9 +252,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #message: WireRequest | undefined
   #connection: OriginConnection | undefined
   #exchange: OriginExchange | undefined
-  /** The life of the present try. */
   #life = new RequestLife()
-  /** Ends the wait for a connection. */
   #stopWaiting: ((cause: unknown) => void) | undefined
   #onAbort: (() => void) | undefined
   /** The reason why its lifetime has ended. */
@@ -314,7 +306,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     return this.#way && formatAuthority(this.#way)
   }
 
-  /** The connection that it has now. */
   get connection(): OriginConnection | undefined {
     return this.#connection
   }
@@ -412,14 +403,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
       const trouble = { parent: formatAuthority(way), status, address }
       return failureOf('parent-proxy', this.origin, trouble)
     }
-    this.#parts.dialler.parents?.answered(way)
+    this.#parts.dialler.parents.answered(way)
     return undefined
   }
 
   /** Whether another PendingRequest continues by the next way. Notes the failure of a parent. */
   #goesOn(failure: OriginFailure): boolean {
     const { parents } = this.#parts.dialler
-    if (parents === undefined || this.#way === undefined) return false
+    if (this.#way === undefined) return false
     const atParent = failure.phase === 'parent-proxy'
     if (!atParent && this.#asked.uri.scheme !== 'http') return false
     if (!parents.failed(this.#way, failure, this.#begun) || this.#others.length === 0) return false

@@ -10,7 +10,6 @@ import { scratchBuffer } from '../../bytes/landing.ts'
 import type { Member } from '../../members.ts'
 import type { ResponseHeadReader } from '../wire/response-head.ts'
 
-/** The result of opening a connection. */
 export interface DialledConnection {
   readonly transport: Transport
   /** The IP address of the peer: the origin or the parent proxy. */
@@ -24,7 +23,6 @@ export class OriginConnection implements Reader, Member {
   readonly key: string
   readonly transport: Transport
   readonly address: string
-  /** Reads the heads of its responses. */
   readonly heads: ResponseHeadReader
   /** The deadline of the event that is awaited on it. */
   readonly alarm: Alarm
@@ -93,7 +91,6 @@ export interface Reader {
   room(): Buffer
   /** Called when `count` bytes were read into the last room. False stops reading until `resume`. */
   read(count: number): boolean
-  /** Called when the peer has ended its side. */
   ended(): void
   /** Called when the connection has closed, with the error if it broke. */
   closed(error: Error | undefined): void
@@ -114,7 +111,6 @@ const nothing = Buffer.alloc(0)
  */
 export class Transport {
   readonly socket: Socket
-  /** The pool of blocks for its readers. */
   readonly blocks: BlockPool
   /** Whether the socket reads into the memory of the reader. */
   readonly #direct: boolean

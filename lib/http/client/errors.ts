@@ -17,7 +17,6 @@ export interface OriginTrouble {
   readonly parent?: string
   /** The parent proxy's answer. */
   readonly status?: number | undefined
-  /** The fault of a response. */
   readonly problem?: string
   /** Bytes of content that came, and those that were announced. */
   readonly received?: number
@@ -133,10 +132,8 @@ const failures = {
 
 type OriginCode = keyof typeof failures
 
-/** All codes. */
 export const originCodes = Object.keys(failures) as readonly OriginCode[]
 
-/** The phase in which a request failed. */
 export type OriginPhase = (typeof failures)[OriginCode][0]
 
 /** The codes of failures on the client's side: it gave up, or asked for a request that cannot be sent. */

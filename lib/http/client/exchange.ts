@@ -1,7 +1,6 @@
 /**
  * One request and the head of its response on one connection, with a deadline for every part.
  */
-import type { Milliseconds } from '../../async/clock.ts'
 import { Landing, scratchBuffer } from '../../bytes/landing.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { writeSoon } from '../../bytes/small-writes.ts'
@@ -51,15 +50,14 @@ const headStart = 500
 /** Content up to this size that came whole with the head is copied into memory of its own. */
 const mostWhole = 65_536
 
-export class OriginExchange implements Reader, UploadOwner, ContentOwner {
+export class OriginExchange implements Reader, UploadOwner {
   /** Whether a byte came in answer. */
   heard = false
-  readonly #connection: OriginConnection
+  readonly connection: OriginConnection
+  readonly owner: ExchangeOwner
+  readonly life: RequestLife
   readonly #message: WireRequest
-  readonly #owner: ExchangeOwner
-  /** The upload of content that comes piece by piece. */
   readonly #upload: Upload | undefined
-  readonly #life: RequestLife
   #interim = 0
   /** Whether the origin keeps the connection. */
   #stays = false
@@ -71,10 +69,10 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     message: WireRequest,
     { owner, life }: { readonly owner: ExchangeOwner; readonly life: RequestLife },
   ) {
-    this.#connection = connection
+    this.connection = connection
     this.#message = message
-    this.#owner = owner
-    this.#life = life
+    this.owner = owner
+    this.life = life
     const { head, content } = message
     if (content.kind === 'stream') {
       this.#upload = new Upload(connection.transport, head, content, this)
@@ -82,14 +80,14 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   }
 
   begin(): void {
-    const { transport, usable, alarm } = this.#connection
+    const { transport, usable, alarm } = this.connection
     // RFC 9112 section 9.2: bytes that come before the request are no response to it.
     if (transport.unread > 0) return this.#malformed('it spoke before it was asked')
     transport.handTo(this)
     if (!usable) return this.closed(undefined)
     transport.resume()
     const { head, content, awaitContinue, binds } = this.#message
-    if (binds) this.#connection.bound = true
+    if (binds) this.connection.bound = true
     if (content.kind !== 'stream') {
       this.onWriting()
       const parts = content.kind === 'bytes' ? [head, content.bytes] : [head]
@@ -104,20 +102,12 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
 
   /** Ends the exchange in any phase: the response is not wanted any more, or the source of the request's content failed. */
   cancel(cause: unknown): void {
-    const { state } = this.#life
+    const { state } = this.life
     if (state === 'closed') return
-    const { address } = this.#connection
+    const { address } = this.connection
     const phase = state === 'sending' ? 'send' : state === 'waiting' ? 'fields' : 'content'
     const trouble = { phase, address, cause } as const
-    this.#fail(new OriginFailure('ORIGIN_ABORTED', this.#owner.origin, trouble))
-  }
-
-  get origin(): string {
-    return this.#owner.origin
-  }
-
-  get idle(): Milliseconds {
-    return this.#owner.deadlines.content
+    this.#fail(new OriginFailure('ORIGIN_ABORTED', this.owner.origin, trouble))
   }
 
   room(): Buffer {
@@ -128,7 +118,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     this.heard = true
     let bytes = scratchBuffer().subarray(0, count)
     while (bytes.length > 0) {
-      const reading = this.#connection.heads.read(bytes)
+      const reading = this.connection.heads.read(bytes)
       if (reading === 'incomplete') return true
       if ('problem' in reading) {
         this.#malformed(reading.problem, reading.tooLarge)
@@ -143,7 +133,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
       // The callback below may let another connection write to the shared memory.
       bytes = Buffer.from(bytes)
       this.#tellInterim(head)
-      if (this.#life.state === 'closed') return false
+      if (this.life.state === 'closed') return false
     }
     return true
   }
@@ -157,28 +147,28 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   }
 
   onWriting(): void {
-    if (this.#life.state !== 'sending') return
-    this.#connection.alarm.set(this.#owner.deadlines.send, this.#late)
+    if (this.life.state !== 'sending') return
+    this.connection.alarm.set(this.owner.deadlines.send, this.#late)
   }
 
   onWaiting(): void {
-    if (this.#life.state === 'sending') this.#connection.alarm.clear()
+    if (this.life.state === 'sending') this.connection.alarm.clear()
   }
 
   onSent(): void {
-    if (!this.#life.on('sent')) return
-    this.#connection.alarm.set(this.#owner.deadlines.fields, this.#late)
+    if (!this.life.on('sent')) return
+    this.connection.alarm.set(this.owner.deadlines.fields, this.#late)
   }
 
   readonly #late = (): void => {
-    const { deadlines } = this.#owner
-    this.#broken({ after: this.#life.state === 'sending' ? deadlines.send : deadlines.fields })
+    const { deadlines } = this.owner
+    this.#broken({ after: this.life.state === 'sending' ? deadlines.send : deadlines.fields })
   }
 
   #broken(trouble: OriginTrouble): void {
-    const { address } = this.#connection
-    const phase = this.#life.state === 'sending' ? 'send' : 'fields'
-    this.#fail(failureOf(phase, this.#owner.origin, { ...trouble, address }))
+    const { address } = this.connection
+    const phase = this.life.state === 'sending' ? 'send' : 'fields'
+    this.#fail(failureOf(phase, this.owner.origin, { ...trouble, address }))
   }
 
   #tellInterim(head: ResponseHead): void {
@@ -192,8 +182,8 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
     if (head.status === 101) return this.#switched(head, behind)
     const framing = framingOf(this.#message.method, head)
     if ('problem' in framing) return this.#malformed(framing.problem)
-    const connection = this.#connection
-    this.#life.on('head')
+    const connection = this.connection
+    this.life.on('head')
     this.#upload?.onHead()
     connection.alarm.clear()
     connection.keep = keepOf(head)
@@ -209,13 +199,14 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
       content = new WholeContent(behind, length)
       this.onContentDone(length === behind.length)
     } else {
-      const streamed = new OriginContent(connection, framing, { owner: this, life: this.#life })
+      const streamed = new OriginContent(this, framing)
       this.#content = streamed
-      streamed.begin(behind)
+      connection.transport.handTo(streamed)
+      connection.transport.give(behind)
       content = streamed
       if (framing.kind === 'chunked') trailers = () => streamed.trailers()
     }
-    this.#owner.onHead({
+    this.owner.onHead({
       status,
       reason,
       version,
@@ -224,7 +215,7 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
       content,
       trailers,
       address,
-      parent: this.#owner.parent,
+      parent: this.owner.parent,
       reused,
     })
   }
@@ -232,56 +223,49 @@ export class OriginExchange implements Reader, UploadOwner, ContentOwner {
   #switched(head: ResponseHead, behind: Buffer): void {
     const { upgrade } = this.#message
     if (!upgrade) return this.#malformed('it changes protocols (101) although it was not asked to')
-    const { transport, address, alarm } = this.#connection
-    this.#life.on('switched')
+    const { transport, address, alarm } = this.connection
+    this.life.on('switched')
     alarm.close()
     transport.handTo(undefined)
     transport.give(behind)
-    this.#owner.onDone(false)
-    this.#owner.onHead({ fields: head.fields, transport, address })
+    this.owner.onDone(false)
+    this.owner.onHead({ fields: head.fields, transport, address })
   }
 
   #malformed(problem: string, tooLarge = false): void {
-    const { address } = this.#connection
+    const { address } = this.connection
     const code = tooLarge ? 'ORIGIN_HEAD_TOO_LARGE' : 'ORIGIN_MALFORMED'
-    this.#fail(new OriginFailure(code, this.#owner.origin, { address, problem }))
+    this.#fail(new OriginFailure(code, this.owner.origin, { address, problem }))
   }
 
   #fail(failure: OriginFailure): void {
     if (this.#content !== undefined) return this.#content.fail(failure)
-    if (!this.#life.on('failed')) return
+    if (!this.life.on('failed')) return
     this.#upload?.stop()
-    this.#connection.destroy()
-    this.#owner.onFailure(failure)
+    this.connection.destroy()
+    this.owner.onFailure(failure)
   }
 
   /**
-   * To be called when the content needs the connection no longer. A response that came before the whole request was sent makes it unusable.
+   * To be called once, when the content needs the connection no longer. `whole` says that exactly its bytes were read. A response that came
+   * before the whole request was sent makes the connection unusable.
    */
   onContentDone(whole: boolean): void {
-    const connection = this.#connection
+    const connection = this.connection
     // A small rest leaves before the next request does. TLS takes a write so late that the answer may come before.
     const waits = connection.transport.socket.writableLength > mostCopiedBytes
     const sent = this.#upload?.written !== false && !waits
-    this.#life.on('ended')
+    this.life.on('ended')
     this.#upload?.stop()
     const free = whole && this.#stays && sent
     if (!free) connection.destroy()
-    this.#owner.onDone(free)
+    this.owner.onDone(free)
   }
 }
 
 function keepOf({ fields }: ResponseHead): number | undefined {
   const time = keepAliveTime(fields)
   return time === undefined ? undefined : Math.min(Math.max(time - headStart, 0), longestKeep)
-}
-
-interface ContentOwner {
-  readonly origin: string
-  /** The longest silence while a piece is awaited. */
-  readonly idle: Milliseconds
-  /** Called once, when the content needs the connection no longer. `whole` says that exactly its bytes were read. */
-  onContentDone(whole: boolean): void
 }
 
 /** When the reader leaves early, at most this many bytes are read to the end, so that the connection can be used again. */
@@ -320,42 +304,26 @@ class WholeContent implements Source {
  * The content of an origin's response as a source of pieces. It is read straight into memory, and its framing is removed (RFC 9112 section
  * 6.3). Bytes that the reader does not ask for stay in the kernel and stop the origin, except one piece of memory that is read ahead.
  */
-export class OriginContent implements Source, Reader {
-  readonly #connection: OriginConnection
+class OriginContent implements Source, Reader {
+  readonly #exchange: OriginExchange
   readonly #framing: Framing
-  readonly #owner: ContentOwner
   readonly #landing: Landing
   readonly #chunks: ChunkReader | undefined
   /** Bytes announced and not read yet; undefined when only the end shows the length. */
   #rest: number | undefined
-  /** Bytes of content read so far. */
   #received = 0
   /** Pieces that were read and not requested yet. */
   readonly #pieces: Piece[] = []
   #take: Take | undefined
-  readonly #life: RequestLife
   #failure: OriginFailure | undefined
 
   /** The content of a request whose life is `reading`. */
-  constructor(
-    connection: OriginConnection,
-    framing: Framing,
-    { owner, life }: { readonly owner: ContentOwner; readonly life: RequestLife },
-  ) {
-    this.#connection = connection
+  constructor(exchange: OriginExchange, framing: Framing) {
+    this.#exchange = exchange
     this.#framing = framing
-    this.#owner = owner
-    this.#life = life
-    this.#landing = new Landing(connection.transport.blocks)
+    this.#landing = new Landing(exchange.connection.transport.blocks)
     if (framing.kind === 'length') this.#rest = framing.length
     if (framing.kind === 'chunked') this.#chunks = new ChunkReader()
-  }
-
-  /** Takes the connection over, with the bytes that came after the head. */
-  begin(behind: Buffer): void {
-    const { transport } = this.#connection
-    transport.handTo(this)
-    transport.give(behind)
   }
 
   /** Trailer fields (RFC 9110 section 6.5). There are none before the content has ended. */
@@ -369,20 +337,22 @@ export class OriginContent implements Source, Reader {
     if (this.#failure !== undefined) return take(this.#failure, undefined)
     if (this.#isOver) return take(undefined, undefined)
     this.#take = take
-    this.#connection.alarm.set(this.#owner.idle, this.#late)
-    this.#connection.transport.resume()
+    this.#exchange.connection.alarm.set(this.#exchange.owner.deadlines.content, this.#late)
+    this.#exchange.connection.transport.resume()
   }
 
   /** Reads a small rest so that the connection can be used again; otherwise closes the connection. */
   close(): void {
     this.#take = undefined
     for (const piece of this.#pieces.splice(0)) piece.release()
-    if (this.#life.state !== 'reading') return
-    if (this.#rest === undefined || this.#rest > worthReading) return this.#stop('ended')
-    this.#life.on('left')
+    if (this.#exchange.life.state !== 'reading') return
+    if (this.#rest === undefined || this.#rest > worthReading) return this.#finish('ended')
+    this.#exchange.life.on('left')
     // The whole rest gets the time of one piece.
-    this.#connection.alarm.set(this.#owner.idle, () => this.#stop('ended'))
-    this.#connection.transport.resume()
+    this.#exchange.connection.alarm.set(this.#exchange.owner.deadlines.content, () =>
+      this.#finish('ended'),
+    )
+    this.#exchange.connection.transport.resume()
   }
 
   /** Breaks the content off. Pieces that were read and not requested are dropped. */
@@ -390,7 +360,7 @@ export class OriginContent implements Source, Reader {
     if (this.#isOver) return
     this.#failure = failure
     for (const piece of this.#pieces.splice(0)) piece.release()
-    this.#stop('failed')
+    this.#finish('failed')
     this.#give()
   }
 
@@ -406,7 +376,7 @@ export class OriginContent implements Source, Reader {
       this.#add(bytes.subarray(0, wanted))
       if (this.#rest !== undefined) {
         this.#rest -= wanted
-        if (this.#rest === 0) this.#end(wanted === count)
+        if (this.#rest === 0) this.#finish('ended', wanted === count)
       }
     }
     this.#give()
@@ -416,7 +386,7 @@ export class OriginContent implements Source, Reader {
 
   ended(): void {
     if (this.#framing.kind !== 'close') return this.closed(undefined)
-    this.#end(false)
+    this.#finish('ended')
     this.#give()
   }
 
@@ -424,12 +394,12 @@ export class OriginContent implements Source, Reader {
     if (this.#isOver) return
     const length = this.#framing.kind === 'length' ? this.#framing.length : undefined
     const trouble = { ...this.#progress(), length, cause: error }
-    this.#broken(failureOf('content', this.#owner.origin, trouble))
+    this.#broken(failureOf('content', this.#exchange.owner.origin, trouble))
     this.#give()
   }
 
   get #isOver(): boolean {
-    return this.#life.state === 'closed'
+    return this.#exchange.life.state === 'closed'
   }
 
   /** One byte more than the rest: if it arrives, the connection is not used again. */
@@ -439,7 +409,7 @@ export class OriginContent implements Source, Reader {
 
   #add(bytes: Buffer): void {
     this.#received += bytes.length
-    if (this.#life.state !== 'reading' || bytes.length === 0) return
+    if (this.#exchange.life.state !== 'reading' || bytes.length === 0) return
     const piece = this.#landing.piece(bytes)
     const last = this.#pieces.at(-1)
     if (last?.precedes(piece)) this.#pieces[this.#pieces.length - 1] = last.joined(piece)
@@ -462,50 +432,41 @@ export class OriginContent implements Source, Reader {
     this.#add(bytes.subarray(from, to))
     if (used === undefined) {
       const trouble = { ...this.#progress(), phase: 'content', problem: brokenFraming } as const
-      this.#broken(new OriginFailure('ORIGIN_MALFORMED', this.#owner.origin, trouble))
-    } else if (chunks.trailers !== undefined) this.#end(used === bytes.length)
+      this.#broken(new OriginFailure('ORIGIN_MALFORMED', this.#exchange.owner.origin, trouble))
+    } else if (chunks.trailers !== undefined) this.#finish('ended', used === bytes.length)
   }
 
   #give(): void {
     const take = this.#take
     if (take === undefined) return
-    const reading = this.#life.state === 'reading'
+    const reading = this.#exchange.life.state === 'reading'
     if (this.#pieces.length === 0 && reading) return
     this.#take = undefined
-    if (reading) this.#connection.alarm.clear()
+    if (reading) this.#exchange.connection.alarm.clear()
     this.next(take)
   }
 
   readonly #late = (): void => {
-    const { origin, idle: after } = this.#owner
+    const { origin, deadlines } = this.#exchange.owner
+    const after = deadlines.content
     this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 
   #broken(failure: OriginFailure): void {
     this.#failure ??= failure
-    this.#stop('failed')
+    this.#finish('failed')
   }
 
   #progress() {
-    return { address: this.#connection.address, received: this.#received }
+    return { address: this.#exchange.connection.address, received: this.#received }
   }
 
-  /** To be called when the last byte was read. */
-  #end(whole: boolean): void {
-    if (!this.#isOver) this.#finish('ended', whole)
-  }
-
-  /** Destroys the connection. The reader may still request pieces that were read before. */
-  #stop(by: 'ended' | 'failed'): void {
+  /** Without `whole` the connection is destroyed. The reader may still request pieces that were read before. */
+  #finish(by: 'ended' | 'failed', whole = false): void {
     if (this.#isOver) return
-    this.#connection.destroy()
-    this.#finish(by, false)
-  }
-
-  #finish(by: 'ended' | 'failed', whole: boolean): void {
-    this.#life.on(by)
+    this.#exchange.life.on(by)
     this.#landing.close()
-    this.#connection.alarm.clear()
-    this.#owner.onContentDone(whole)
+    this.#exchange.connection.alarm.clear()
+    this.#exchange.onContentDone(whole)
   }
 }

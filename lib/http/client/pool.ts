@@ -43,7 +43,6 @@ export interface PoolCounts {
   readonly bound: number
   /** The number of busy connections whose requests last. */
   readonly lasting: number
-  /** Requests that wait for a connection. */
   readonly waiting: number
 }
 
@@ -119,7 +118,6 @@ export class ConnectionPool {
     return undefined
   }
 
-  /** Removes the request from the line. */
   leave(lessee: Lessee): void {
     this.#places.get(lessee.key)?.line.delete(lessee)
   }
@@ -127,7 +125,7 @@ export class ConnectionPool {
   /** Adds the connection that a request opened. `release`, or its destruction, gives its place back. */
   add(connection: OriginConnection): void {
     const { socket } = connection.transport
-    const onClose = (): void => this.#gone(connection)
+    const onClose = (): void => this.giveUp(connection)
     connection.drop = () => this.#drop(connection)
     this.#open.add(connection)
     if (socket.closed) onClose()
@@ -153,13 +151,8 @@ export class ConnectionPool {
     const place = this.#returned(connection)
     const keep = connection.keep ?? boundIdle
     if (place === undefined || keep <= 0 || !connection.usable) return connection.destroy()
-    connection.rest(keep)
-    place.bound.push(connection)
-    this.#bound.add(connection)
-    const { freePerOrigin, free } = this.#limits
-    const many = place.free.length + place.bound.length > freePerOrigin
-    if (many || place.line.size > 0) this.#drop(place.bound[0])
-    if (this.#free.size + this.#bound.size > free) this.#drop(first(this.#bound))
+    this.#keep(place, connection, keep)
+    if (place.line.size > 0) this.#drop(place.bound[0])
   }
 
   /** Takes a bound connection that rests; false when it does not rest any more. */
@@ -168,11 +161,6 @@ export class ConnectionPool {
     if (place === undefined || !this.#bound.has(connection)) return false
     this.#take(place, connection)
     return true
-  }
-
-  /** To be called when the connection changes to another protocol. No limit counts it any more. */
-  giveUp(connection: OriginConnection): void {
-    this.#gone(connection)
   }
 
   /** The place of a connection that has served its request. The connection does not count as a lasting one any more. */
@@ -281,8 +269,8 @@ export class ConnectionPool {
     await Promise.all(closed)
   }
 
-  /** Frees the place of a connection that has closed or does not belong to the pool any more. */
-  #gone(connection: OriginConnection): void {
+  /** To be called when the connection changes to another protocol, or has closed. No limit counts it any more. */
+  giveUp(connection: OriginConnection): void {
     const place = this.#places.get(connection.key)
     if (place !== undefined) this.#take(place, connection)
     if (!this.#open.delete(connection)) return
@@ -316,11 +304,14 @@ export class ConnectionPool {
   }
 
   #keep(place: Place, connection: OriginConnection, keep: Milliseconds): void {
+    const { freePerOrigin, free } = this.#limits
+    const [all, own] = connection.bound ? [this.#bound, place.bound] : [this.#free, place.free]
     connection.rest(keep)
-    place.free.push(connection)
-    this.#free.add(connection)
-    if (place.free.length > this.#limits.freePerOrigin) this.#drop(place.free[0])
-    if (this.#free.size > this.#limits.free) this.#makeRoom()
+    own.push(connection)
+    all.add(connection)
+    const many = place.free.length + place.bound.length > freePerOrigin
+    if (many) this.#drop(place.bound[0] ?? place.free[0])
+    if (this.#free.size + this.#bound.size > free) this.#makeRoom()
   }
 }
 

@@ -23,19 +23,18 @@ interface SelectedRepresentation {
   readonly role: 'origin' | 'cache'
 }
 
-export type Outcome =
-  | { readonly proceed: true }
-  | { readonly proceed: false; readonly status: 304 | 412 }
-
-/** Evaluates the preconditions of a request, in the order of section 13.2.2. `ifRangeHolds` is its last step. */
-export function evaluatePreconditions(
+/**
+ * Evaluates the preconditions of a request, in the order of section 13.2.2. The answer is the status that they demand, or 200 when the
+ * request goes on. `ifRangeHolds` is the last step.
+ */
+export function statusByPreconditions(
   request: { readonly method: string; readonly fields: Fields },
   selected: SelectedRepresentation,
   now: Milliseconds,
-): Outcome {
+): 200 | 304 | 412 {
   const { method, fields } = request
   // Methods that neither select nor modify a representation have no preconditions (13.2.1).
-  if (method === 'CONNECT' || method === 'OPTIONS' || method === 'TRACE') return proceeds
+  if (method === 'CONNECT' || method === 'OPTIONS' || method === 'TRACE') return 200
   const { validators, role } = selected
 
   if (role === 'origin') {
@@ -43,11 +42,11 @@ export function evaluatePreconditions(
     const ifUnmodifiedSince = fields.get('if-unmodified-since')
     // 1. If-Match: when true, go on to step 3; when false, answer 412.
     if (ifMatch !== undefined) {
-      if (!anyMatches(ifMatch, validators, strongMatch)) return failed
+      if (!anyMatches(ifMatch, validators, strongMatch)) return 412
     }
     // 2. If-Match absent, If-Unmodified-Since: when true, go on; when false, answer 412.
     else if (ifUnmodifiedSince !== undefined) {
-      if (isUnmodifiedSince(ifUnmodifiedSince, validators, now) === false) return failed
+      if (isUnmodifiedSince(ifUnmodifiedSince, validators, now) === false) return 412
     }
   }
 
@@ -55,16 +54,16 @@ export function evaluatePreconditions(
   const ifNoneMatch = fields.get('if-none-match')
   // 3. If-None-Match: when true, go on to step 5; when false, answer 304 to GET and HEAD, and 412 to others.
   if (ifNoneMatch !== undefined) {
-    if (!anyMatches(ifNoneMatch, validators, weakMatch)) return proceeds
-    return reading ? notModified : failed
+    if (!anyMatches(ifNoneMatch, validators, weakMatch)) return 200
+    return reading ? 304 : 412
   }
   // 4. GET or HEAD, If-None-Match absent, If-Modified-Since: when true, go on; when false, answer 304.
   const ifModifiedSince = reading ? fields.get('if-modified-since') : undefined
   if (ifModifiedSince !== undefined && isUnmodifiedSince(ifModifiedSince, validators, now)) {
-    return notModified
+    return 304
   }
   // 5. The caller applies If-Range with `ifRangeHolds` where it chooses ranges.
-  return proceeds
+  return 200
 }
 
 /**
@@ -82,10 +81,6 @@ export function ifRangeHolds(fields: Fields, validators: Validators, now: Millis
     moment !== undefined && moment === validators.lastModified && isLastModifiedStrong(validators)
   )
 }
-
-const proceeds: Outcome = { proceed: true }
-const notModified: Outcome = { proceed: false, status: 304 }
-const failed: Outcome = { proceed: false, status: 412 }
 
 /** "*" matches any current representation, and a list matches one whose tag it holds. Without a representation nothing matches. */
 function anyMatches(

@@ -19,9 +19,7 @@ export function textResponse(
     ...(more.fields?.flat ?? []),
   ])
   const content = { kind: 'bytes' as const, bytes: Buffer.from(`${sentence}\n`) }
-  return more.facts === undefined
-    ? { status, fields, content }
-    : { status, fields, content, facts: more.facts }
+  return { status, fields, content, facts: more.facts }
 }
 
 /** The Content-Length of a response to HEAD, as `Response` announces it to our own client. */

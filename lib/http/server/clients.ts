@@ -43,7 +43,6 @@ const leastBeyond = 16
 /** How many clients are remembered that disconnected before their pace allowed again what they had received. */
 const mostOwing = 4096
 
-/** The connection that has a place. */
 interface Holder {
   /** Whether no request is under way on it and no head is awaited. */
   idle(): boolean
@@ -77,27 +76,19 @@ export class Clients {
     const { limitsOf, onTooMany } = this.#options
     if (isUnlimited(limitsOf(address))) return undefined
     const name = networkOf(normaliseAddress(address) ?? address)
-    const client = this.#present.get(name) ?? this.#begin(name, address)
+    let client = this.#present.get(name)
+    if (client === undefined) {
+      const paid = this.#owing?.get(name)
+      client = new Client(this.#options, address, { paid, onGone: pace => this.#gone(name, pace) })
+      this.#present.set(name, client)
+    }
     const place = client.enter()
     if (place !== undefined) return place
     onTooMany(address)
     return 'none'
   }
 
-  #begin(name: string, address: string): Client {
-    const { clock, limitsOf, onTooMany } = this.#options
-    const client = new Client({
-      clock,
-      limits: () => limitsOf(address) ?? {},
-      paid: this.#owing?.get(name),
-      onTooMany: () => onTooMany(address),
-      onGone: () => this.#gone(name, client),
-    })
-    this.#present.set(name, client)
-    return client
-  }
-
-  #gone(name: string, { pace }: Client): void {
+  #gone(name: string, pace: Pace): void {
     this.#present.delete(name)
     if (pace.paid <= this.#options.clock.elapsed() - burst) return
     this.#owing ??= recentEntries(mostOwing)
@@ -109,27 +100,31 @@ function isUnlimited(limits: ClientLimits | undefined): boolean {
   return limits?.connections === undefined && limits?.rate === undefined
 }
 
-interface ClientOptions {
-  readonly clock: Clock
-  readonly limits: () => ClientLimits
-  readonly paid: Milliseconds | undefined
-  readonly onTooMany: () => void
-  readonly onGone: () => void
-}
-
 /** One client: its connections within the limit, and the number of those beyond it. */
 class Client {
-  readonly options: ClientOptions
   readonly pace: Pace
+  readonly #options: ClientsOptions
+  readonly #address: string
+  readonly #onGone: (pace: Pace) => void
   readonly #counted = new Set<ConnectionPlace>()
   /** The places whose requests wait to be within the limit, in their order. */
   readonly #waiting = new Set<Waiting>()
   #beyond = 0
 
-  constructor(options: ClientOptions) {
-    const { clock, limits, paid } = options
-    this.options = options
-    this.pace = new Pace({ clock, rate: () => limits().rate, paid })
+  /** `paid` is that of its pace when it was connected last. */
+  constructor(
+    options: ClientsOptions,
+    address: string,
+    { paid, onGone }: { readonly paid: Milliseconds | undefined; onGone: (pace: Pace) => void },
+  ) {
+    this.#options = options
+    this.#address = address
+    this.#onGone = onGone
+    this.pace = new Pace({ clock: options.clock, rate: () => this.limits.rate, paid })
+  }
+
+  get limits(): ClientLimits {
+    return this.#options.limitsOf(this.#address) ?? {}
   }
 
   enter(): ConnectionPlace | undefined {
@@ -152,7 +147,7 @@ class Client {
 
   /** Whether the place gets within the limit before `patience` has passed. */
   await(place: ConnectionPlace): Promise<boolean> {
-    const { clock } = this.options
+    const { clock } = this.#options
     return new Promise(settle => {
       if (this.#waiting.size === 0) clock.after(interval, () => this.#look())
       this.#waiting.add({ place, until: clock.elapsed() + patience, settle })
@@ -161,18 +156,18 @@ class Client {
 
   /** Admits waiting places. When the first gets no place, those behind it get none either: the search for an idle connection takes time. */
   #look(): void {
-    const { clock, onTooMany } = this.options
+    const { clock, onTooMany } = this.#options
     let full = false
     for (const one of this.#waiting) {
       const { place, until, settle } = one
       const admitted: boolean = !place.left && !full && this.counts(place)
-      const late = clock.elapsed() >= until
-      full ||= !place.left && !admitted
-      if (!place.left && !admitted && !late) continue
+      const refused: boolean = !place.left && !admitted
+      full ||= refused
+      if (refused && clock.elapsed() < until) continue
       this.#waiting.delete(one)
-      if (!place.left && !admitted) {
+      if (refused) {
         place.refused = true
-        onTooMany()
+        onTooMany(this.#address)
       }
       settle(admitted)
     }
@@ -181,11 +176,11 @@ class Client {
 
   leave(place: ConnectionPlace): void {
     if (!this.#counted.delete(place)) this.#beyond -= 1
-    if (this.#counted.size === 0 && this.#beyond === 0) this.options.onGone()
+    if (this.#counted.size === 0 && this.#beyond === 0) this.#onGone(this.pace)
   }
 
   get #most(): number {
-    return this.options.limits().connections ?? Number.POSITIVE_INFINITY
+    return this.limits.connections ?? Number.POSITIVE_INFINITY
   }
 
   /** Ends the oldest idle connection. Until its client has closed it, it counts as one beyond the limit. */
@@ -210,34 +205,25 @@ interface Waiting {
 /** The place of one connection among those of its client. */
 export class ConnectionPlace implements ClientPlace {
   readonly #client: Client
-  #holder: Holder | undefined
+  holder: Holder | undefined
   /** The answer to the requests that wait on this connection. */
   #waiting: Promise<boolean> | undefined
   /** Whether a request was refused because of this place. The connection ends with that answer. */
   refused = false
-  #left = false
+  /** Whether the connection has closed. */
+  left = false
 
   constructor(client: Client) {
     this.#client = client
   }
 
-  /** Whether the connection has closed. */
-  get left(): boolean {
-    return this.#left
-  }
-
   get pace(): Pace | undefined {
-    const { options, pace } = this.#client
-    return options.limits().rate === undefined ? undefined : pace
-  }
-
-  /** Notes which connection has this place. */
-  give(holder: Holder): void {
-    this.#holder = holder
+    const { limits, pace } = this.#client
+    return limits.rate === undefined ? undefined : pace
   }
 
   admits(): boolean | Promise<boolean> {
-    if (this.#left) return false
+    if (this.left) return false
     if (this.#client.counts(this)) return true
     this.#waiting ??= this.#client.await(this)
     return this.#waiting
@@ -245,15 +231,15 @@ export class ConnectionPlace implements ClientPlace {
 
   /** Ends the connection if it is idle. Answers whether it was. */
   endIdle(): boolean {
-    if (this.#holder?.idle() !== true) return false
-    this.#holder.end()
+    if (this.holder?.idle() !== true) return false
+    this.holder.end()
     return true
   }
 
   /** To be called when the connection has closed. */
   leave(): void {
-    if (this.#left) return
-    this.#left = true
+    if (this.left) return
+    this.left = true
     this.#client.leave(this)
   }
 }

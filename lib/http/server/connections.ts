@@ -2,16 +2,14 @@
  * Keeps the client connections of one server: the address of each client, its requests under way, and how to end it. Reads accepted
  * connections into memory that all of them share (`shareReadMemory`, docs/decisions/0035).
  */
-import type { IncomingMessage } from 'node:http'
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { type Member, Members } from '../../members.ts'
-import { Fields } from '../message/field.ts'
+import type { Fields } from '../message/field.ts'
 import type { ClientPlace, Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
-import type { Target, TargetReader } from '../message/target.ts'
-import { checkRequest, type Refusal } from '../wire/request-head.ts'
+import type { Target } from '../message/target.ts'
 import type { Clients, ConnectionPlace } from './clients.ts'
 import {
   bytesTaken,
@@ -25,11 +23,9 @@ import {
   unobservedMovement,
 } from './movement.ts'
 import type { HttpServerLimits, HttpServerOptions } from './options.ts'
-import { RequestContent } from './request-content.ts'
 
 /** The state of one client connection while it lasts. */
 export interface Connection extends ConnectionEnds {
-  /** The number of requests that have come so far. */
   requests: number
   /** The requests under way, in the order they came. Each learns of it when the connection closes. */
   readonly underWay: Members<LiveRequest>
@@ -52,7 +48,6 @@ export interface Connection extends ConnectionEnds {
   moved: MovedBytes
 }
 
-/** Content that is being received. */
 interface ContentReading {
   /** Whether `refuse` was called. */
   readonly malformed: boolean
@@ -60,7 +55,6 @@ interface ContentReading {
   refuse(problem: string): boolean
 }
 
-/** The reader of requests on a connection. */
 export interface RequestReading {
   /** Whether a head has begun, or the first one is awaited. */
   readonly awaitsHead: boolean
@@ -78,7 +72,6 @@ type ClientTimes = Pick<
   'headTime' | 'requestTime' | 'idle' | 'taking' | 'slowest' | 'stalled'
 >
 
-/** One look at all connections. */
 interface Look {
   readonly now: Milliseconds
   readonly times: ClientTimes
@@ -86,7 +79,6 @@ interface Look {
   readonly ask: () => UnconfirmedBytes
 }
 
-/** Keeps the table of open connections. */
 export class Connections {
   readonly #open = new Map<Socket, Connection>()
   readonly #clock: Clock
@@ -117,10 +109,10 @@ export class Connections {
       return this.#enter(socket, ends)
     }
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.give({
+    place.holder = {
       idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
       end: () => socket.destroySoon(),
-    })
+    }
     socket.once('close', () => place.leave())
     return connection
   }
@@ -291,7 +283,6 @@ export function callAfterLastRequest(connection: Connection, act: () => void): v
   else connection.afterLast = act
 }
 
-/** The far end of a connection. */
 export function peerOf(socket: Socket): Peer {
   return { address: plainAddress(socket.remoteAddress), port: socket.remotePort ?? 0 }
 }
@@ -335,7 +326,6 @@ function lingerAtEnd(socket: Socket, clock: Clock, begin: () => void): void {
   }
 }
 
-/** The facts known of a connection when it is entered. */
 interface NewConnection {
   readonly secure: boolean
   readonly client?: Peer
@@ -414,44 +404,6 @@ export class LiveRequest extends Lifetime implements Request, Member {
 
 /** All requests share one error, because making an error is expensive. */
 const over = new Error('the exchange is over')
-
-interface NodeRequestParts {
-  readonly options: HttpServerOptions
-  readonly targets: TargetReader
-  readonly content?: AsyncIterable<Buffer>
-  readonly interim?: SendInterim
-}
-
-/** The request that Node's parser has read, and a refusal when its head breaks a rule that parser does not know. */
-export function nodeRequest(
-  message: IncomingMessage,
-  ends: ConnectionEnds,
-  { options, targets, content = new RequestContent(message), interim }: NodeRequestParts,
-): { readonly request: LiveRequest; readonly refusal: Refusal | undefined } {
-  const method = message.method ?? ''
-  const rawTarget = message.url ?? ''
-  const fields = Fields.fromFlat(message.rawHeaders)
-  const target = targets.read(method, rawTarget)
-  const request = new LiveRequest(
-    {
-      method,
-      target: 'problem' in target ? { form: 'asterisk' } : target,
-      version: message.httpVersionMinor === 0 ? '1.0' : '1.1',
-      fields,
-      content,
-      trailers: content instanceof RequestContent ? () => content.trailers() : undefined,
-      interim,
-    },
-    ends,
-    options,
-  )
-  const head = { method, version: message.httpVersion, rawTarget, fields }
-  const problem = 'problem' in target ? target.problem : undefined
-  const refusal =
-    checkRequest(head, options.limits.heads) ??
-    (problem === undefined ? undefined : { status: 400 as const, sentence: problem })
-  return { request, refusal }
-}
 
 /** Makes names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {

@@ -39,14 +39,6 @@ export class Exchanges {
     this.#share = share
   }
 
-  /** The handler's response, or the one for its failure. Never throws or rejects. */
-  handle(request: LiveRequest): Response | Promise<Response> {
-    const answer = this.#ask(request)
-    return answer instanceof Promise
-      ? answer.catch((error: unknown) => this.failed(request, error))
-      : answer
-  }
-
   /** The handler's response. Never throws, but may reject. */
   #ask(request: LiveRequest): Response | Promise<Response> {
     try {
@@ -56,7 +48,6 @@ export class Exchanges {
     }
   }
 
-  /** The response to a request whose handler has failed. */
   failed(request: LiveRequest, error: unknown): Response {
     return error instanceof MalformedContent
       ? malformedResponse({ status: 400, sentence: error.publicText })
@@ -112,14 +103,9 @@ export class Exchanges {
 }
 
 /** The response to a request that is refused for its head alone. */
-export function malformedResponse({
-  status,
-  sentence,
-}: {
-  status: number
-  sentence: string
-}): Response {
-  return textResponse(status, sentence, { facts: { outcome: 'refused', because: 'malformed' } })
+export function malformedResponse(refusal: { status: number; sentence: string }): Response {
+  const facts = { outcome: 'refused', because: 'malformed' }
+  return textResponse(refusal.status, refusal.sentence, { facts })
 }
 
 /**
@@ -158,7 +144,6 @@ export function targetText({ target, fields }: Request): string {
   }
 }
 
-/** The outcome of a response. */
 interface Sent {
   /** Bytes of content the kernel took for the client. */
   readonly bytes: number
@@ -238,7 +223,6 @@ function finish(
   })
 }
 
-/** A response whose content comes piece by piece. */
 class Streaming {
   readonly #out: ResponseWriter
   readonly #request: LiveRequest
@@ -252,7 +236,6 @@ class Streaming {
   #asking = false
   #looping = false
   #broken: Error | undefined
-  /** Whether the end has been written. */
   #ended = false
   #over = false
 
@@ -375,17 +358,18 @@ export interface ResponseWriter {
   destroy(): void
 }
 
-/** A response written by Node's ServerResponse. */
 export class NodeResponseWriter implements ResponseWriter {
   readonly #out: ServerResponse
   readonly #untaken: Set<WriteListener>
+  readonly #ends: () => boolean
   /** Whether only the end of the connection marks the end of the content. */
   #untilClose = false
 
-  /** `untaken` is that of the connection. */
-  constructor(out: ServerResponse, untaken: Set<WriteListener>) {
+  /** `untaken` is that of the connection. `ends` says, when the head is due, whether the connection has to end with this response. */
+  constructor(out: ServerResponse, untaken: Set<WriteListener>, ends: () => boolean) {
     this.#out = out
     this.#untaken = untaken
+    this.#ends = ends
   }
 
   last(): void {
@@ -393,6 +377,7 @@ export class NodeResponseWriter implements ResponseWriter {
   }
 
   head({ status, reason, fields, length, hasContent }: OutgoingHead): void {
+    if (this.#ends()) this.last()
     const flat = [...fields.flat]
     if (length !== undefined) flat.push('Content-Length', String(length))
     if (reason === undefined) this.#out.writeHead(status, flat)
@@ -504,7 +489,6 @@ export class LoopShare {
   /** Since when content has been held back without a break. */
   #heldSince: Milliseconds | undefined
   #counting = false
-  /** Bytes that wait in connections. */
   #untaken = 0
 
   constructor(clock: Clock) {

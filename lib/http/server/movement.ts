@@ -55,7 +55,6 @@ const defaultSlowestRate = 1024
 const fastOnAverage = 16 * 1024
 export const longestPause = 6
 
-/** The bytes of a connection at a moment. */
 interface Bytes {
   readonly taken: number
   readonly read: number

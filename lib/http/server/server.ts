@@ -13,17 +13,17 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
 import { FastPath } from '../fast-path.ts'
 import { Fields } from '../message/field.ts'
-import { noContent, type Response } from '../message/message.ts'
+import { noContent, type Response, type SendInterim } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
 import { asksForWebSocket, hasContent } from '../message/upgrade.ts'
+import { checkRequest } from '../wire/request-head.ts'
 import type { ConnectionPlace } from './clients.ts'
 import {
   type Connection,
   Connections,
   callAfterLastRequest,
-  type LiveRequest,
-  nodeRequest,
+  LiveRequest,
   peerOf,
   shareReadMemory,
 } from './connections.ts'
@@ -58,8 +58,7 @@ export class HttpServer {
   readonly #places = new Map<string, ConnectionPlace>()
   readonly #connections: Connections
   readonly #options: HttpServerOptions
-  /** What `nodeRequest` needs to make a request. */
-  readonly #reading: { readonly options: HttpServerOptions; readonly targets: TargetReader }
+  readonly #targets = new TargetReader()
   readonly #exchanges: Exchanges
   readonly #fastPath: FastPath | undefined
   /** Gives a connection to Node's server. */
@@ -67,20 +66,22 @@ export class HttpServer {
   #stopWatching: (() => void) | undefined
 
   constructor(options: HttpServerOptions) {
-    const targets = new TargetReader()
     this.#options = options
-    this.#reading = { options, targets }
     this.#connections = new Connections(options)
     this.#server = nodeServer(options.limits, options.tls)
     const share = new LoopShare(options.clock)
     this.#exchanges = new Exchanges(options, share)
-    if (options.fastPath) this.#fastPath = new FastPath(options, this.#exchanges, targets)
     // The event by which Node's server takes a connection that is ready for requests.
     const arrival = options.tls === undefined ? 'connection' : 'secureConnection'
     const takers = this.#server.listeners(arrival)
     this.#server.removeAllListeners(arrival)
     this.#toNode = socket => {
       for (const take of takers) take.call(this.#server, socket)
+    }
+    if (options.fastPath) {
+      const parts = { options, exchanges: this.#exchanges, targets: this.#targets }
+      const refuse = this.#refuseBytes.bind(this)
+      this.#fastPath = new FastPath({ ...parts, toNode: this.#toNode, refuse })
     }
     this.#server.on('connection', () => share.arrive())
     if (options.tls === undefined) {
@@ -89,11 +90,11 @@ export class HttpServer {
       this.#server.on('secureConnection', socket => this.#arrived(socket))
       this.#server.on('connection', socket => this.#beginsHandshake(socket))
     }
-    this.#server.on('request', (message, out) => void this.#answer(message, out))
+    this.#server.on('request', (message, out) => this.#answer(message, out))
     // RFC 9110 section 10.1.1: the server sends 100 (Continue) only when a handler asks for the content.
-    this.#server.on('checkContinue', (message, out) => void this.#answer(message, out, true))
+    this.#server.on('checkContinue', (message, out) => this.#answer(message, out, true))
     // Without this listener Node would answer 417 itself, and no exchange would be reported.
-    this.#server.on('checkExpectation', (message, out) => void this.#answer(message, out))
+    this.#server.on('checkExpectation', (message, out) => this.#answer(message, out))
     if (options.upgrade !== undefined) {
       this.#server.on('upgrade', (message, socket, head) => {
         void this.#answerUpgrade(message, socket as Socket, head)
@@ -116,12 +117,6 @@ export class HttpServer {
 
   /** Does the same for any listener; undefined for a socket in the file system, whose clients have no address. */
   async listenAnywhere(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
-    await this.#listen(where)
-    const address = this.#server.address()
-    return address === null || typeof address === 'string' ? undefined : address
-  }
-
-  async #listen(where: ListenOptions | { fd: number }): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 }, () => {
@@ -130,6 +125,8 @@ export class HttpServer {
       })
     })
     this.#stopWatching = this.#connections.watch(this.#options.limits)
+    const address = this.#server.address()
+    return address === null || typeof address === 'string' ? undefined : address
   }
 
   /** Uses another certificate from now on; for TLS listeners. */
@@ -144,7 +141,6 @@ export class HttpServer {
     return this.#connections.underWay()
   }
 
-  /** The number of open client connections. */
   get connections(): number {
     return this.#connections.count
   }
@@ -206,13 +202,11 @@ export class HttpServer {
       this.#toNode(socket)
       if (first !== undefined) socket.resume()
     } else {
-      const refuse = (code: string) => this.#refuseBytes(code, socket)
-      const exits = { toNode: () => this.#toNode(socket), refuse }
-      this.#fastPath.add(socket, connection, exits, first)
+      this.#fastPath.add(socket, connection, first)
     }
   }
 
-  async #answer(message: IncomingMessage, out: ServerResponse, expected = false): Promise<void> {
+  #answer(message: IncomingMessage, out: ServerResponse, expected = false): void {
     const connection = this.#connectionOf(message.socket)
     if (connection.over) return void message.resume()
     let awaited = expected
@@ -220,21 +214,21 @@ export class HttpServer {
       if (awaited && !out.headersSent) out.writeContinue()
       awaited = false
     })
-    const reading = { ...this.#reading, content, interim: interimSender(out) }
-    const { request, refusal } = nodeRequest(message, connection, reading)
+    const { request, refusal } = this.#read(message, connection, {
+      content,
+      interim: interimSender(out),
+    })
     connection.requests += 1
     if (connection.underWay.size >= this.#options.limits.pipelined) {
-      message.socket.destroy()
-      return
+      return void message.socket.destroy()
     }
     connection.underWay.add(request)
     connection.content = content
     connection.over = refusal !== undefined || !out.shouldKeepAlive
-    const response = refusal ? malformedResponse(refusal) : await this.#exchanges.handle(request)
-    const outgoing = new NodeResponseWriter(out, connection.untaken)
     // A client that still waits for 100 (Continue) may send its content or not, so the start of its next request is unknown.
-    if (awaited || content.malformed || refusal !== undefined) outgoing.last()
-    this.#exchanges.answer(request, connection, { out: outgoing, response }, () => {
+    const ends = () => awaited || content.malformed || refusal !== undefined
+    const outgoing = new NodeResponseWriter(out, connection.untaken, ends)
+    this.#exchanges.answer(request, connection, { out: outgoing, response: refusal }, () => {
       passOver(message, this.#options.clock)
       this.#exchanges.settle(connection, message.socket)
     })
@@ -244,69 +238,86 @@ export class HttpServer {
     const handed = this.#handedOver(message, socket)
     if (handed === undefined) return
     const { connection, request, refusal } = handed
-    connection.takenOver = true
     const { connect } = this.#options
     const answer = refusal ?? (await this.#takeOver(connect, request, { socket, head }))
-    if ('fields' in answer) {
-      socket.end(wholeResponse(answer)).once('finish', () => socket.destroySoon())
-      const bytes = answer.content.kind === 'bytes' ? answer.content.bytes.length : 0
-      this.#exchanges.report(request, answer, { bytes, complete: true })
-    } else this.#reportTakenOver(request, answer)
+    if (!('fields' in answer)) return this.#reportTakenOver(request, connection, answer)
+    socket.end(wholeResponse(answer)).once('finish', () => socket.destroySoon())
+    const bytes = answer.content.kind === 'bytes' ? answer.content.bytes.length : 0
+    this.#exchanges.report(request, answer, { bytes, complete: true })
     connection.underWay.delete(request)
   }
 
   async #answerUpgrade(message: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     socket.setTimeout(0)
-    const handed = this.#handedOver(message, socket, emptyContent)
+    const handed = this.#handedOver(message, socket)
     if (handed === undefined) return
-    const { connection, request, refusal } = handed
+    const { connection, request } = handed
     const { upgrade = this.#options.connect } = this.#options
-    let answer: Response | TakenOver
-    connection.takenOver = true
-    if (refusal !== undefined) answer = refusal
-    else if (hasContent(request)) {
+    let answer: Response | TakenOver | undefined = handed.refusal
+    if (answer === undefined && hasContent(request)) {
       const sentence = 'A request with content cannot change the protocol here.'
       answer = malformedResponse({ status: 400, sentence })
-    } else if (asksForWebSocket(request)) {
+    } else if (answer === undefined && asksForWebSocket(request)) {
       answer = await this.#takeOver(upgrade, request, { socket, head })
-    } else answer = await this.#exchanges.handle(request)
-    if ('fields' in answer) {
-      connection.takenOver = false
-      connection.moved = unobservedMovement
-      const response = new ServerResponse(message)
-      response.assignSocket(socket)
-      const out = new NodeResponseWriter(response, connection.untaken)
-      out.last()
-      this.#exchanges.answer(request, connection, { out, response: answer }, () =>
-        socket.destroySoon(),
-      )
-      return
     }
-    this.#reportTakenOver(request, answer)
+    if (answer !== undefined && !('fields' in answer)) {
+      return this.#reportTakenOver(request, connection, answer)
+    }
+    connection.takenOver = false
+    connection.moved = unobservedMovement
+    const response = new ServerResponse(message)
+    response.assignSocket(socket)
+    const out = new NodeResponseWriter(response, connection.untaken, () => true)
+    this.#exchanges.answer(request, connection, { out, response: answer }, () =>
+      socket.destroySoon(),
+    )
+  }
+
+  #reportTakenOver(request: LiveRequest, connection: Connection, answer: TakenOver): void {
+    const { status, sent, facts } = answer
+    const response = { status, fields: Fields.empty, content: noContent, facts }
+    this.#exchanges.report(request, response, { bytes: sent, complete: true })
     connection.underWay.delete(request)
   }
 
-  #reportTakenOver(request: LiveRequest, answer: TakenOver): void {
-    const sent = { bytes: answer.sent, complete: true }
-    const { status, facts } = answer
-    const response = { status, fields: Fields.empty, content: noContent }
-    this.#exchanges.report(request, facts === undefined ? response : { ...response, facts }, sent)
-  }
-
   /** The request of a connection that Node's server has given up; undefined when no answer can be sent on it. */
-  #handedOver(
-    message: IncomingMessage,
-    socket: Socket,
-    content: AsyncIterable<Buffer> = new RequestContent(message),
-  ) {
+  #handedOver(message: IncomingMessage, socket: Socket) {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
     if (connection.over) return undefined
     // An earlier answer that is still due could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
-    const { request, refusal } = nodeRequest(message, connection, { ...this.#reading, content })
+    const { request, refusal } = this.#read(message, connection)
     connection.underWay.add(request)
-    return { connection, request, refusal: refusal && malformedResponse(refusal) }
+    connection.takenOver = true
+    return { connection, request, refusal }
+  }
+
+  /** The request that Node's parser has read, and the answer when its head breaks a rule that parser does not know. */
+  #read(
+    message: IncomingMessage,
+    connection: Connection,
+    more: { readonly content?: RequestContent; readonly interim?: SendInterim } = {},
+  ) {
+    const { content, interim } = more
+    const { method = '', url: rawTarget = '' } = message
+    const fields = Fields.fromFlat(message.rawHeaders)
+    const target = this.#targets.read(method, rawTarget)
+    const read = {
+      method,
+      target: 'problem' in target ? ({ form: 'asterisk' } as const) : target,
+      version: message.httpVersionMinor === 0 ? ('1.0' as const) : ('1.1' as const),
+      fields,
+      content: content ?? emptyContent,
+      trailers: content && (() => content.trailers()),
+      interim,
+    }
+    const head = { method, version: message.httpVersion, rawTarget, fields }
+    const problem =
+      checkRequest(head, this.#options.limits.heads) ??
+      ('problem' in target ? { status: 400, sentence: target.problem } : undefined)
+    const request = new LiveRequest(read, connection, this.#options)
+    return { request, refusal: problem && malformedResponse(problem) }
   }
 
   async #takeOver(
@@ -383,7 +394,6 @@ export class HttpServer {
   }
 }
 
-/** The key of a connection, made of both its ends. */
 function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }

@@ -210,7 +210,6 @@ interface RequestHead {
 }
 
 export interface HeadLimits {
-  /** The most field lines. */
   readonly fields: number
   /** The most characters of the request target. */
   readonly target: number

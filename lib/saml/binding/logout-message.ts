@@ -2,7 +2,7 @@
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
-import { revealName } from '../core/encrypted-elements.ts'
+import { revealName } from '../core/decryption.ts'
 import {
   logoutLimits,
   type RefusedMessage,

@@ -9,6 +9,7 @@
  * - The message is deflated; how much it may inflate to is bounded.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { attempt } from '../../errors.ts'
 import { decodeBase64, decodeFormText } from '../core/encoding.ts'
 import { logoutLimits, type MessageReason } from '../core/message.ts'
 import {
@@ -31,10 +32,7 @@ interface Sent {
   readonly relayState?: string | undefined
 }
 
-/**
- * The address a browser is sent to with a message for `location`. The query of the location stays; with a key the message is
- * signed, RSA with SHA-256.
- */
+/** The address that takes a message to `location`, whose query stays; with a key it is signed, RSA with SHA-256. */
 export function redirectAddress(
   location: string,
   message: Sent,
@@ -111,7 +109,7 @@ export function readRedirect(query: string | undefined): RedirectMessage | strin
   if (raw.has('SAMLEncoding') && value('SAMLEncoding') !== DEFLATE) return 'an unknown SAMLEncoding'
   const deflated = decodeBase64(value(name) ?? '')
   if (deflated === undefined) return 'the message is not base64'
-  const bytes = inflate(deflated)
+  const bytes = attempt(() => inflateRawSync(deflated, { maxOutputLength: logoutLimits.size }))
   if (bytes === undefined) return 'the message does not inflate, or not within its limit'
   const message = { name, bytes, relayState: value('RelayState'), signature: undefined } as const
   if (!raw.has('Signature') && !raw.has('SigAlg')) return message
@@ -139,14 +137,6 @@ const PARAMETERS = [
 ]
 
 const DEFLATE = 'urn:oasis:names:tc:SAML:2.0:bindings:URL-Encoding:DEFLATE'
-
-function inflate(deflated: Buffer): Buffer | undefined {
-  try {
-    return inflateRawSync(deflated, { maxOutputLength: logoutLimits.size })
-  } catch {
-    return undefined
-  }
-}
 
 /** The reason why a message is not signed by one of these keys; undefined when it is. */
 export function checkRedirectSignature(

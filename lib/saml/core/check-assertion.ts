@@ -117,7 +117,11 @@ export function checkAssertion(
   }
   const ends = assertion.statements.flatMap(each => each.sessionNotOnOrAfter?.moment ?? [])
   const { assertionAge, clockSkew } = expected.config
-  const authnInstant = believedInstant(statement.instant, { now, clockSkew })
+  // An AuthnInstant further ahead than clocks may differ is not believed, because the login may be hours old: an identity
+  // provider may write local time as UTC.
+  const moment = statement.instant?.moment
+  const authnInstant =
+    moment === undefined || moment > now + clockSkew ? undefined : Math.min(moment, now)
   const subject: VerifiedSubject = {
     nameId: assertion.nameId,
     attributes: assertion.attributes,
@@ -133,18 +137,6 @@ export function checkAssertion(
   const confirmed = confirmation.notOnOrAfter?.moment ?? now
   const until = Math.max(confirmed, now + assertionAge) + 2 * clockSkew
   return { ok: true, subject, requestId: confirmation.inResponseTo, until, findings }
-}
-
-/**
- * The AuthnInstant as far as it can be believed, at the latest now. One that is further ahead than clocks may differ is not
- * believed, because the login may be hours old: an identity provider may write local time as UTC.
- */
-function believedInstant(
-  written: WrittenInstant | undefined,
-  { now, clockSkew }: { readonly now: Milliseconds; readonly clockSkew: Milliseconds },
-): Milliseconds | undefined {
-  const moment = written?.moment
-  return moment === undefined || moment > now + clockSkew ? undefined : Math.min(moment, now)
 }
 
 /**

@@ -1,8 +1,10 @@
 /**
- * Decrypts EncryptedAssertion, EncryptedID and EncryptedAttribute: XML Encryption 1.1 as SAML uses it (saml-core-2.0-os section
- * 6.1). Any client can encrypt to us, so the decrypted text is as untrusted as the message.
+ * Decrypts EncryptedAssertion, EncryptedID and EncryptedAttribute: XML Encryption 1.1 as SAML uses it (saml-core-2.0-os sections
+ * 2.2.4, 2.7.3.2 and 6.1). Any client can encrypt to us, so the decrypted text is as untrusted as the message.
  *
  * # Facts
+ * - EncryptedID and EncryptedAttribute are decrypted only in elements whose signature has been verified over the encrypted form,
+ *   so that only the IdP decides what is decrypted. Each has to be one NameID or one Attribute.
  * - CBC without a signature around it is an oracle for its plain text. We take it, since AD FS and Entra offer nothing else,
  *   but every failure takes the same steps, and clients see one page for all: what was deciphered is scanned and parsed whether
  *   its padding was right or not. The codes, which only the administrator sees, tell a wrong key from a wrong document. How
@@ -27,22 +29,22 @@ import { messageLimits, refuse } from './message.ts'
 import { parseXml } from './scan.ts'
 import { digestMethods, digests, ns, shortName } from './vocabulary.ts'
 import {
+  allElements,
   allNamed,
   attributeOf,
   childOf,
   childrenOf,
   NOTHING,
   type Prefixes,
+  prefixesAt,
   type XmlDocument,
   type XmlElement,
 } from './xml.ts'
 
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
-export type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
+type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
 
-/**
- * The document that was encrypted, scanned and parsed, with what is declared `around` it. Every private key (PEM) is tried.
- */
+/** The document that was encrypted, parsed with what is declared `around` it. Every private key (PEM) is tried. */
 export function decrypt(
   { name, cipher, oaep, content, keys }: EncryptedElement,
   privateKeys: readonly string[],
@@ -170,10 +172,7 @@ function cipherValue(element: XmlElement): Buffer | undefined {
   return value === undefined ? undefined : decodeBase64(value.text)
 }
 
-/**
- * The content key, or a random one when the key cannot be `opened` or has another size. The following steps then fail as with
- * any other error.
- */
+/** The content key, or a random one when it cannot be `opened` or has another size: the next steps then fail as with any error. */
 function unwrap(wrapped: Buffer, privateKey: KeyObject, oaep: Oaep, size: number) {
   const decoy = randomBytes(size)
   try {
@@ -251,3 +250,102 @@ function decipher({ bits, mode }: Cipher, key: Buffer, content: Buffer) {
 }
 
 const nothing = { bytes: Buffer.alloc(0), good: false }
+
+/** The keys for the encrypted parts of a message, and the declarations these parts may use. */
+export interface DecryptionKeys {
+  readonly privateKeys: readonly string[]
+  /** The root of the verified document. Its declarations around a part apply to that part. */
+  readonly root: XmlElement
+  /** The prefixes that apply where none is declared. */
+  readonly fallback?: Prefixes
+}
+
+/** The most encrypted parts of one message. Each costs an RSA operation for every key. */
+const MOST = 64
+
+/** A verified Assertion with the NameID of its Subject and its attributes decrypted. */
+export function revealAssertion(assertion: XmlElement, opening: DecryptionKeys): XmlElement {
+  const open = opener(opening)
+  return withChildren(assertion, child => {
+    if (child.namespace !== ns.assertion) return child
+    if (child.name === 'Subject') return withName(child, open)
+    return child.name === 'AttributeStatement' ? withAttributes(child, open) : child
+  })
+}
+
+/** A verified message with its direct NameID decrypted, as in a LogoutRequest (3.7.1). */
+export function revealName(message: XmlElement, opening: DecryptionKeys): XmlElement {
+  return withName(message, opener(opening))
+}
+
+function withChildren(parent: XmlElement, change: (child: XmlElement) => XmlElement): XmlElement {
+  return { ...parent, children: parent.children.map(change) }
+}
+
+type Open = (encrypted: XmlElement, expected: 'NameID' | 'Attribute') => XmlElement
+
+/** A NameID or an EncryptedID, never both (2.4.1). */
+function withName(parent: XmlElement, open: Open): XmlElement {
+  const encrypted = childrenOf(parent, ns.assertion, 'EncryptedID')
+  if (encrypted.length === 0) return parent
+  if (encrypted.length > 1 || childrenOf(parent, ns.assertion, 'NameID').length > 0) {
+    refuse('encryption_form', `more than one name in ${parent.name}`)
+  }
+  return withChildren(parent, child => {
+    if (child !== encrypted[0]) return child
+    const nameId = open(child, 'NameID')
+    if (nameId.children.length > 0) {
+      refuse('encryption_content', 'an element inside the encrypted NameID')
+    }
+    return nameId
+  })
+}
+
+function withAttributes(statement: XmlElement, open: Open): XmlElement {
+  return withChildren(statement, child => {
+    const encrypted = child.name === 'EncryptedAttribute' && child.namespace === ns.assertion
+    return encrypted ? checkedAttribute(open(child, 'Attribute')) : child
+  })
+}
+
+/** 2.7.3.1: an Attribute contains only values. An element inside one must not be taken for a part of the message. */
+function checkedAttribute(attribute: XmlElement): XmlElement {
+  for (const child of attribute.children) {
+    if (child.name !== 'AttributeValue' || child.namespace !== ns.assertion) {
+      refuse('encryption_content', `a ${child.name} inside the encrypted Attribute`)
+    }
+  }
+  const [hidden] = attribute.children.flatMap(value => allNamed(value, ...FORBIDDEN))
+  if (hidden !== undefined) {
+    refuse('encryption_content', `a ${hidden.name} inside the encrypted Attribute`)
+  }
+  return attribute
+}
+
+/** Decrypts the parts of one message. All of them together have to keep the limits of one message. */
+function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys): Open {
+  let parts = 0
+  let characters = 0
+  let elements = 0
+  return (encrypted, expected) => {
+    parts += 1
+    if (parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
+    const around = new Map([...fallback, ...prefixesAt(whole, encrypted)])
+    const { root, text } = decrypt(readEncrypted(encrypted), privateKeys, around)
+    characters += text.length
+    elements += allElements(root).length
+    if (characters > messageLimits.size || elements > messageLimits.elements) {
+      refuse('encryption_limit', 'the encrypted parts together are too large')
+    }
+    if (root.name !== expected || root.namespace !== ns.assertion) {
+      refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
+    }
+    return root
+  }
+}
+
+/** Refused local names, in any namespace: elements with one place in a message, or that would have to be decrypted again. */
+const FORBIDDEN: readonly string[] = [
+  ...['Response', 'Assertion', 'Signature', 'Attribute', 'Subject'],
+  ...['EncryptedAssertion', 'EncryptedID', 'EncryptedAttribute', 'EncryptedData', 'EncryptedKey'],
+]

@@ -2,6 +2,7 @@
  * Reads a message as a document within its limits, and refuses it. A failing check throws, so that no caller can overlook it.
  * The entry points turn the refusal into a value.
  */
+import type { AssertionFinding } from '../subject.ts'
 import { parseXml, type XmlReason } from './scan.ts'
 import type { XmlDocument, XmlLimits } from './xml.ts'
 
@@ -98,11 +99,7 @@ export interface RefusedMessage {
 }
 
 /** One thing in a message that is not as expected: `Reference URI`, `#_a`, `#_b`. */
-export interface Difference {
-  readonly what: string
-  readonly expected: string
-  readonly received: string
-}
+export type Difference = Omit<AssertionFinding, 'ok'>
 
 class MessageRefusal extends Error {
   readonly because: MessageReason

@@ -36,10 +36,7 @@ interface ConditionFacts {
   readonly unknown: readonly string[]
 }
 
-/**
- * Reads the attributes and the Issuer of a protocol message. Unless the whole message is `signed`, an attacker can have written
- * them.
- */
+/** Reads attributes and Issuer of a protocol message. An attacker can write them unless the whole message is `signed`. */
 export function readHead(root: XmlElement, signed: boolean) {
   return {
     ...readOrigin(root),
@@ -123,10 +120,7 @@ function readConfirmation(element: XmlElement) {
   }
 }
 
-/**
- * OneTimeUse is always fulfilled, because no assertion is accepted twice. ProxyRestriction binds issuers of assertions, and we
- * are not one.
- */
+/** OneTimeUse: no assertion is accepted twice. ProxyRestriction binds issuers of assertions, and we are not one. */
 const KNOWN_CONDITIONS = ['AudienceRestriction', 'OneTimeUse', 'ProxyRestriction']
 
 function readConditions(element: XmlElement): ConditionFacts {

@@ -7,8 +7,7 @@
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
-import { decrypt, namesOfKeys, readEncrypted } from './decryption.ts'
-import { revealAssertion } from './encrypted-elements.ts'
+import { decrypt, namesOfKeys, readEncrypted, revealAssertion } from './decryption.ts'
 import { type RefusedMessage, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
   type AssertionFacts,
@@ -182,10 +181,7 @@ const SCHEMA: readonly string[] = [
   'http://www.w3.org/2001/XMLSchema-instance',
 ]
 
-/**
- * Decrypts an assertion. The encrypted content has to be one assertion and nothing else, and the rules for it are those of an
- * unencrypted one.
- */
+/** Decrypts exactly one assertion, for which the rules are those of an unencrypted one. */
 async function decryptAssertion(
   held: XmlElement,
   by: {

@@ -22,10 +22,7 @@ export type Binding = 'redirect' | 'post'
 export const transforms = {
   enveloped: 'http://www.w3.org/2000/09/xmldsig#enveloped-signature',
   exclusive: 'http://www.w3.org/2001/10/xml-exc-c14n#',
-  /**
-   * This transform gives the same bytes as `exclusive` where there is no comment. Messages have none, and signed metadata with
-   * one does not verify.
-   */
+  /** Gives the bytes of `exclusive` where there is no comment: messages have none, and signed metadata with one does not verify. */
   exclusiveWithComments: 'http://www.w3.org/2001/10/xml-exc-c14n#WithComments',
 } as const
 

@@ -20,23 +20,20 @@ export interface XmlLimits {
   readonly isHandWritten: boolean
 }
 
-interface XmlAttribute {
+interface XmlName {
   /** Local name. */
   readonly name: string
-  /** Namespace URI; empty for an attribute without a prefix. */
+  /** Namespace URI; empty when it is in none, as an attribute without a prefix is. */
   readonly namespace: string
   /** The name as written: prefix and local name. */
   readonly tag: string
+}
+
+interface XmlAttribute extends XmlName {
   readonly value: string
 }
 
-export interface XmlElement {
-  /** Local name. */
-  readonly name: string
-  /** Namespace URI; empty when it is in none. */
-  readonly namespace: string
-  /** The name as written: prefix and local name. */
-  readonly tag: string
+export interface XmlElement extends XmlName {
   /** The offsets in the text of its document: of its `<`, of the end of its start tag, and of its own end. */
   readonly start: number
   readonly inside: number
@@ -126,10 +123,7 @@ export class Namespaces {
     this.declared -= element.declares.size
   }
 
-  /**
-   * Section 3 reserves `xmlns` for declarations. xml-crypto takes every attribute whose name begins with it for a declaration,
-   * and omits it.
-   */
+  /** Section 3 reserves `xmlns`. xml-crypto omits every attribute whose name begins with it, as a declaration. */
   #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
     const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
     const kept = names.find(name => name.startsWith('xmlns'))
@@ -172,10 +166,7 @@ export class Namespaces {
     return attributes
   }
 
-  /**
-   * Only a root without a prefix uses the default namespace around the document. Below other roots a missing default namespace
-   * may be intended.
-   */
+  /** Only a root uses the default namespace around the document; below it a missing one may be intended. */
   #borrowed(prefix: string): string | undefined {
     const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
     if (uri !== undefined) this.borrows = true

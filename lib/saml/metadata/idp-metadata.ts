@@ -2,8 +2,9 @@
  * Reads the facts of one identity provider from metadata, saml-metadata-2.0-os. Pure. The dates are only read here; the caller
  * compares them with the time.
  */
-import { type KeyObject, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
+import { attempt } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import { parseInstant, parseXmlDuration } from '../core/instant.ts'
 import {
@@ -89,14 +90,11 @@ function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata
   if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
     refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
   }
-  const candidates = [...entitiesOf(root, [])].filter(({ roles }) => roles.length > 0)
+  const candidates = entitiesOf(root, []).filter(({ roles }) => roles.length > 0)
   return readEntity(choose(candidates, entityId))
 }
 
-/**
- * People save a page instead of metadata, and a URL may lead to a sign-in page. Then the message says so, and does not name an
- * error in the XML.
- */
+/** People save a page instead of metadata, or a URL leads to a sign-in page: the message says so, and names no error in the XML. */
 function readDocument(bytes: Uint8Array): XmlDocument {
   const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
   if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {
@@ -117,21 +115,15 @@ interface Entity {
   readonly ancestors: readonly XmlElement[]
 }
 
-function* entitiesOf(element: XmlElement, ancestors: readonly XmlElement[]): Generator<Entity> {
+function entitiesOf(element: XmlElement, ancestors: readonly XmlElement[]): readonly Entity[] {
   if (element.name === 'EntityDescriptor') {
     const roles = childrenOf(element, ns.metadata, 'IDPSSODescriptor').filter(speaksSaml2)
-    yield {
-      descriptor: element,
-      entityId: attributeOf(element, 'entityID') ?? '',
-      roles,
-      ancestors,
-    }
-    return
+    const entityId = attributeOf(element, 'entityID') ?? ''
+    return [{ descriptor: element, entityId, roles, ancestors }]
   }
-  for (const child of element.children) {
-    if (child.namespace !== ns.metadata || !ROOTS.includes(child.name)) continue
-    yield* entitiesOf(child, [...ancestors, element])
-  }
+  return element.children
+    .filter(child => child.namespace === ns.metadata && ROOTS.includes(child.name))
+    .flatMap(child => entitiesOf(child, [...ancestors, element]))
 }
 
 function speaksSaml2(role: XmlElement): boolean {
@@ -177,8 +169,11 @@ function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMeta
     refuse('metadata_no-key', `it has no usable signing certificate${details}`)
   }
   const dated = [...ancestors, descriptor, ...roles]
-  const validUntil = earliestEnd(dated)
-  if (Number.isNaN(validUntil)) refuse('metadata_dates', 'its validUntil is no xs:dateTime')
+  const validUntil = least(
+    dated,
+    'validUntil',
+    text => parseInstant(text) ?? refuse('metadata_dates', 'its validUntil is no xs:dateTime'),
+  )
   return {
     entityId,
     keys,
@@ -189,7 +184,12 @@ function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMeta
     ),
     forDevelopment: descriptor.attributes.some(({ namespace }) => namespace === developmentMark),
     validUntil,
-    cacheDuration: shortestCaching(dated, warnings),
+    // No trust depends on it, so a malformed one only causes a warning.
+    cacheDuration: least(dated, 'cacheDuration', text => {
+      const duration = parseXmlDuration(text)
+      if (duration === undefined) warnings.push('a cacheDuration is no xs:duration')
+      return duration ?? []
+    }),
     warnings: [...new Set(warnings)],
   }
 }
@@ -225,16 +225,15 @@ function readCertificate(text: string): IdpKey | string {
   const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return 'a certificate is not base64'
   const der = Buffer.from(base64, 'base64')
-  let certificate: X509Certificate
-  try {
-    certificate = new X509Certificate(der)
-  } catch {
+  const certificate = attempt(() => new X509Certificate(der))
+  if (certificate === undefined) {
     return 'a certificate cannot be read: it is damaged, cut off or a placeholder'
   }
   // OpenSSL stops reading where the certificate ends; two readers may then disagree on what it is.
   if (certificate.raw.length !== der.length) return 'a certificate has bytes behind its end'
   const { fingerprint256, validTo } = certificate
-  const publicKey = publicKeyOf(certificate)
+  // Reading a damaged key, and one of an algorithm that this OpenSSL does not know, throws.
+  const publicKey = attempt(() => certificate.publicKey)
   if (publicKey === undefined) return 'a certificate has a key of an unknown kind'
   const { asymmetricKeyType: kind, asymmetricKeyDetails: details } = publicKey
   const isRsa = kind === 'rsa' || kind === 'rsa-pss'
@@ -248,18 +247,6 @@ function readCertificate(text: string): IdpKey | string {
     certificate: certificate.toString(),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     ends: Date.parse(validTo),
-  }
-}
-
-/**
- * The public key; undefined for an algorithm that this OpenSSL does not know, and for a damaged key, because reading those
- * throws.
- */
-function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
-  try {
-    return certificate.publicKey
-  } catch {
-    return undefined
   }
 }
 
@@ -292,29 +279,15 @@ function httpUri(text: string | undefined): string | undefined {
   return trimmed === undefined || 'problem' in parseUri(trimmed) ? undefined : trimmed
 }
 
-/** The earliest validUntil; undefined when no element has one, NaN when one of them is malformed. */
-function earliestEnd(elements: readonly XmlElement[]): Milliseconds | undefined {
-  const values = elements.flatMap(element => {
-    const text = attributeOf(element, 'validUntil')
-    return text === undefined ? [] : (parseInstant(text) ?? Number.NaN)
-  })
-  return values.length === 0 ? undefined : Math.min(...values)
-}
-
-/**
- * The shortest cacheDuration; undefined when no element has one. No trust depends on it, so a malformed one only causes a
- * warning.
- */
-function shortestCaching(
+/** The least value of an attribute; undefined when no element has one. */
+function least(
   elements: readonly XmlElement[],
-  warnings: string[],
+  name: string,
+  read: (text: string) => Milliseconds | readonly [],
 ): Milliseconds | undefined {
   const values = elements.flatMap(element => {
-    const text = attributeOf(element, 'cacheDuration')
-    if (text === undefined) return []
-    const duration = parseXmlDuration(text)
-    if (duration === undefined) warnings.push('a cacheDuration is no xs:duration')
-    return duration ?? []
+    const text = attributeOf(element, name)
+    return text === undefined ? [] : read(text)
   })
   return values.length === 0 ? undefined : Math.min(...values)
 }

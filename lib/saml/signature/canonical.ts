@@ -6,27 +6,19 @@
  */
 import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../core/xml.ts'
 
-interface CanonicalOptions {
-  /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
-  readonly inclusive?: readonly string[]
-  /** The element that is omitted with its content, as the enveloped signature is. */
-  readonly omitted?: XmlElement | undefined
-}
-
-/** The canonical text of `element`, a part of the document with this root. */
-export function canonicalText(
-  root: XmlElement,
-  element: XmlElement,
-  options: CanonicalOptions = {},
-): string {
-  return canonicalBytes(root, element, options).toString()
-}
-
-/** The canonical text in UTF-8. */
+/** The canonical text of `element`, a part of the document with this root, in UTF-8. */
 export function canonicalBytes(
   root: XmlElement,
   element: XmlElement,
-  { inclusive = [], omitted }: CanonicalOptions = {},
+  {
+    inclusive = [],
+    omitted,
+  }: {
+    /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
+    readonly inclusive?: readonly string[]
+    /** The element that is omitted with its content, as the enveloped signature is. */
+    readonly omitted?: XmlElement
+  } = {},
 ): Buffer {
   const made = new Utf8()
   const pair = (name: string, value: string) => {
@@ -62,9 +54,7 @@ export function canonicalBytes(
   return made.bytes
 }
 
-/**
- * Builds a text as bytes of UTF-8. A growing string is a chain of its pieces, which the garbage collector copies repeatedly.
- */
+/** Builds a text in UTF-8. The garbage collector would copy the chain of pieces of a growing string repeatedly. */
 class Utf8 {
   #buffer = Buffer.allocUnsafe(16_384)
   #length = 0

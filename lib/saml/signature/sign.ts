@@ -5,14 +5,8 @@ import { createHash } from 'node:crypto'
 import { metadataLimits, readMessage } from '../core/message.ts'
 import { digestMethods, ns, shortName, transforms } from '../core/vocabulary.ts'
 import { allElements, attributeOf, childOf } from '../core/xml.ts'
-import { canonicalText } from './canonical.ts'
-import {
-  privateKeyOf,
-  signatureBehind,
-  signatureBy,
-  type UnsignedText,
-  usualMethod,
-} from './method.ts'
+import { canonicalBytes } from './canonical.ts'
+import { privateKeyOf, signatureBehind, signatureBy, usualMethod } from './method.ts'
 
 export interface SigningKey {
   /** PEM */
@@ -29,10 +23,7 @@ export interface SigningOptions {
   readonly digestMethod?: string
 }
 
-/**
- * Signs the element with this ID, by default with SHA-256. The signature follows its Issuer, or is its first child, as the
- * schemas require.
- */
+/** Signs the element with this ID. The signature follows its Issuer, or is its first child, as the schemas require. */
 export function signElement(text: string, options: SigningOptions): string {
   const { unsigned, finish } = prepare(text, options)
   return finish(signatureBy(unsigned))
@@ -45,10 +36,7 @@ export async function signElementBehind(text: string, options: SigningOptions): 
 }
 
 /** The data to be signed, and a function that makes the signed text of the signature. */
-function prepare(
-  text: string,
-  options: SigningOptions,
-): { readonly unsigned: UnsignedText; readonly finish: (value: Buffer) => string } {
+function prepare(text: string, options: SigningOptions) {
   const { id, key, digestMethod = digestMethods.sha256 } = options
   const privateKey = privateKeyOf(key.privateKey)
   const { signatureMethod = usualMethod(privateKey) } = options
@@ -56,7 +44,7 @@ function prepare(
   const element = allElements(document.root).find(each => attributeOf(each, 'ID') === id)
   if (element === undefined) throw new Error(`there is no element with the ID ${id}`)
   const digest = createHash(shortName(digestMethod))
-    .update(canonicalText(document.root, element))
+    .update(canonicalBytes(document.root, element))
     .digest('base64')
   // The text is canonical except for the namespace, which is declared at Signature, and at SignedInfo when SignedInfo is
   // canonicalised alone.
@@ -74,7 +62,7 @@ function prepare(
   const at = childOf(element, ns.assertion, 'Issuer')?.end ?? element.inside
   return {
     unsigned: { key: privateKey, uri: signatureMethod, data: info(namespace) },
-    finish(value) {
+    finish(value: Buffer) {
       const signature =
         `<ds:Signature${namespace}>${info('')}<ds:SignatureValue>${value.toString('base64')}</ds:SignatureValue>` +
         `<ds:KeyInfo><ds:X509Data><ds:X509Certificate>${certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>` +

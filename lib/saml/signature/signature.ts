@@ -21,7 +21,7 @@ import {
   type XmlDocument,
   type XmlElement,
 } from '../core/xml.ts'
-import { canonicalBytes, canonicalText } from './canonical.ts'
+import { canonicalBytes } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 import { signedText } from './signed-text.ts'
 
@@ -86,25 +86,16 @@ const MOST_ELEMENTS = 64
 /** The most elements of SignedInfo. SAML has at most eleven. */
 const MOST_INFO = 16
 
-/**
- * The namespaces that InclusiveNamespaces may have. xml-crypto writes one in each transform, in the namespace of its name, and
- * only one of them counts.
- */
+/** The namespaces of InclusiveNamespaces: xml-crypto writes one in each transform, in that of its name, and one of them counts. */
 const LISTING: readonly string[] = Object.values(transforms)
 
-/**
- * The elements that SignedInfo may contain. Any other could change the meaning of a signature, and this verifier would not know
- * it.
- */
+/** The elements that SignedInfo may contain. Another could change the meaning of a signature without this verifier knowing. */
 const INFO_PARTS: readonly string[] = [
   ...['SignedInfo', 'CanonicalizationMethod', 'SignatureMethod', 'Reference'],
   ...['Transforms', 'Transform', 'DigestMethod', 'DigestValue'],
 ]
 
-/**
- * The signature in `element` and its SignedInfo, whose parts have the form that SAML requires. The check needs no key and
- * computes nothing.
- */
+/** The signature in `element` and its SignedInfo, in the form that SAML requires. The check computes nothing. */
 function checkForm(element: XmlElement) {
   if (!isSigned(element)) refuse('signature_missing', `${element.name} is not signed`)
   const signature = only(element, 'Signature')
@@ -145,7 +136,7 @@ function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   const { size } = infoLimits
   if (info.end - info.start > size)
     refuse('xml_too-large', `SignedInfo is larger than ${size} characters`)
-  return readMessage(canonicalText(root, info, { inclusive }), infoLimits)
+  return readMessage(canonicalBytes(root, info, { inclusive }).toString(), infoLimits)
 }
 
 /** The most characters of the PrefixList of an InclusiveNamespaces. IdPs name one or two prefixes. */

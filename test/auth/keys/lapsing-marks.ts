@@ -39,11 +39,13 @@ class Keeper {
       merge: found => {
         for (const [name, until] of found) this.marks.set(name, until)
       },
-      reportLoss: () => {
-        this.lost += 1
+      sentences: { lost: 'lost', unreadable: 'unreadable', unwritten: 'failed' },
+      log: {
+        error: (text, facts) => {
+          if (text === 'lost') this.lost += 1
+          else this.problems.push(`${text}: ${facts?.['error']}`)
+        },
       },
-      unreadable: error => this.problems.push(`unreadable: ${error}`),
-      reportFailure: error => this.problems.push(`failed: ${error}`),
     })
   }
 

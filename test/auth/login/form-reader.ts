@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formReader } from '../../../lib/auth/login/form-reader.ts'
+import { formReader } from '../../../lib/auth/login/resubmission.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 import { makeRequest } from '../../fixtures/saml/browser.ts'

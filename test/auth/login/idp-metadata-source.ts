@@ -218,7 +218,7 @@ t.test('an unknown key brings one refresh, a minute apart at the least', async t
   t.equal(origin.seen('/metadata').length, 2)
   const both = [rsaPair('idp').certificate, rsaPair('next').certificate]
   origin.at('/metadata', reply({ content: idp.metadata({ certificates: both }) }))
-  t.equal(await refresh(), false, 'too soon')
+  t.notOk(await refresh(), 'too soon')
   t.equal(origin.seen('/metadata').length, 2)
   clock.advance(minute)
   const used = source.current()
@@ -389,7 +389,7 @@ t.test('local: read once, no cache, no refresh', async t => {
   writeFileSync(path, '<changed/>')
   clock.advance(24 * 60 * minute)
   t.equal(source.current()?.entityId, idp.entityId)
-  t.equal(await source.refreshForUnknownKey(source.current()), false)
+  t.notOk(await source.refreshForUnknownKey(source.current()))
   t.strictSame(origin.requests, [])
   t.throws(() => readFileSync(cache))
 })

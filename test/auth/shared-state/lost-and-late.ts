@@ -9,8 +9,7 @@ import { useOnce } from '../../../lib/auth/login/first-use.ts'
 import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import { storeNames } from '../../../lib/auth/shared-state/names.ts'
-import { sharedForms } from '../../../lib/auth/shared-state/shared-forms.ts'
-import { openSharedState } from '../../../lib/auth/shared-state/shared-state.ts'
+import { openSharedState, sharedForms } from '../../../lib/auth/shared-state/shared-state.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { startStore, storeProgram } from '../../fixtures/state/real-store.ts'
 import { error, resp, ScriptedStore } from '../../fixtures/state/scripted-store.ts'
@@ -235,10 +234,10 @@ t.test(
     const one = id()
     await a.revocations.add({ sessionId: one })
     await until(() => a.log.lines.some(({ level }) => level === 'warn'))
-    t.equal(a.shared.waiting, 1)
+    t.equal(a.shared.revocations?.waitingCount, 1)
     store.answers.set('EVAL', () => ':1\r\n')
     for (const answer of readers.splice(0)) answer('*-1\r\n')
-    await until(() => a.shared.waiting === 0)
+    await until(() => a.shared.revocations?.waitingCount === 0)
     t.equal(connects(store), 1)
   },
 )

@@ -109,10 +109,10 @@ t.test('during an outage ends hold here, and are passed on afterwards', { skip }
     a.shared.remark(),
     /the shared store is away: .*; 1 ends of sessions wait to be passed on/,
   )
-  t.equal(a.shared.waiting, 1)
+  t.equal(a.shared.revocations?.waitingCount, 1)
   store.signal('SIGCONT')
   await until(() => b.revocations.has(hung))
-  await until(() => a.shared.remark() === undefined && a.shared.waiting === 0)
+  await until(() => a.shared.remark() === undefined && a.shared.revocations?.waitingCount === 0)
 
   await store.kill()
   await until(() => a.shared.link === 'away' && b.shared.link === 'away')

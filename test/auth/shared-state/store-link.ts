@@ -3,8 +3,7 @@
  * back by itself.
  */
 import t, { type Test } from 'tap'
-import { type Connection, connect } from '../../../lib/auth/shared-state/connection.ts'
-import { dialStore } from '../../../lib/auth/shared-state/dial.ts'
+import { type Connection, connect, dialStore } from '../../../lib/auth/shared-state/connection.ts'
 import { LONGEST, PATIENCE, StoreLink } from '../../../lib/auth/shared-state/store-link.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { error, resp, ScriptedStore } from '../../fixtures/state/scripted-store.ts'

@@ -219,7 +219,7 @@ t.test('an adoption keeps what waits, and nothing older', async t => {
     next.waiting?.map(({ seen }) => seen / hour),
     [4],
   )
-  t.notOk('waiting' in withNextGeneration(next, { at: suite.at, next: of(5), days: 0 }))
+  t.equal(withNextGeneration(next, { at: suite.at, next: of(5), days: 0 }).waiting, undefined)
 })
 
 t.test('which suites a delay is for', async t => {
@@ -281,7 +281,7 @@ t.test('a delayed suite is not forgotten for the sake of others that clients bri
     known.put({ at, generations: [{ ...generation, adopted }] })
   await put('http://a.example/dists/held', 1)
   const given = { InRelease: { digest: release.digest, because: 'first', since: 1 } } as const
-  await known.noteDelay('http://a.example/dists/held', { given })
+  await known.note('http://a.example/dists/held', { given })
   for (let n = 0; n < 1001; n += 1) await put(`http://b.example/${n}`, 2 + n)
   t.ok(known.at('http://a.example/dists/held'))
   t.notOk(known.at('http://b.example/0'))

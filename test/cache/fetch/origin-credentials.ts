@@ -4,7 +4,7 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { OriginCredentials, parseAuthConf } from '../../../lib/cache/fetch/origin-credentials.ts'
+import { parseAuthConf, readCredentials } from '../../../lib/cache/fetch/origin-credentials.ts'
 import { parseUri, type TargetUri } from '../../../lib/http/message/target.ts'
 import { config } from '../../fixtures/cache/cache-config.ts'
 
@@ -38,7 +38,7 @@ machine ARCHIVE.example.org login four password #4
       ],
     }),
   )
-  const credentials = OriginCredentials.read(archives, { CREDENTIALS_DIRECTORY: directory })
+  const credentials = readCredentials(archives, { CREDENTIALS_DIRECTORY: directory })
   t.match(credentials.warnings, [/http:\/\/archive\.example\.org/])
   t.notMatch(credentials.warnings.join(), /login|Basic/)
   const sent = (wanted: string, place = wanted) => {
@@ -65,12 +65,9 @@ machine ARCHIVE.example.org login four password #4
   )
   t.equal(sent('https://archive.example.org/x', 'https://other.example.org/x'), undefined)
   t.notMatch(JSON.stringify([archives, credentials]), /login|Basic/, 'JSON of them has no secret')
-  t.throws(
-    () => OriginCredentials.read(archives, { CREDENTIALS_DIRECTORY: join(directory, 'no') }),
-    {
-      message: /archives\[0\]\.credentials/,
-    },
-  )
+  t.throws(() => readCredentials(archives, { CREDENTIALS_DIRECTORY: join(directory, 'no') }), {
+    message: /archives\[0\]\.credentials/,
+  })
   t.end()
 })
 

@@ -4,7 +4,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { RevocationList } from '../../../lib/cache/intercept/revocation-list.ts'
+import { RevocationList } from '../../../lib/cache/intercept/https.ts'
 import { listNumber } from '../../../lib/x509/x509.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'

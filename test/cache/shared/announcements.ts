@@ -5,7 +5,7 @@ import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
-import { OriginCredentials } from '../../../lib/cache/fetch/origin-credentials.ts'
+import { readCredentials } from '../../../lib/cache/fetch/origin-credentials.ts'
 import { Pointers } from '../../../lib/cache/shared/suites/pointers.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { openNode, type SharingNode } from '../../fixtures/bucket/node.ts'
@@ -23,7 +23,7 @@ function pointersOf({ shared, stored, entryOf }: SharingNode, clock = systemCloc
   const pointers = new Pointers({
     ...{ shared, clock, log, node: 'a', store: { get } },
     rules: () => ({ confinements: [] }),
-    credentials: () => OriginCredentials.none,
+    credentials: () => readCredentials([], {}),
   })
   return { pointers, log }
 }

@@ -4,7 +4,12 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type ChangingArchive, changingArchive } from '../../fixtures/archive/changing-archive.ts'
+import {
+  asked,
+  type ChangingArchive,
+  changingArchive,
+} from '../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 import { file } from '../../fixtures/http/scripted-origin.ts'
 import { scriptedFiles } from '../../fixtures/store/files.ts'
 
@@ -129,4 +134,28 @@ t.test('what cannot be read then is not written over', async t => {
   archive.serve(await archive.ofDay(4))
   await archive.until('4', t)
   t.equal(await generations(archive), 3)
+})
+
+t.test('a lost table of a past generation has its suite adopted anew once', async t => {
+  const { archive, scripted } = await adoptedTwice(t)
+  const { cache, origin } = archive
+  const third = await archive.ofDay(3)
+  archive.serve(third)
+  const table = `${hexOf('sha256', third.get(archive.release) ?? '')}.table`
+  scripted.decide = (_, about) => (about.includes(table) ? { code: 'ENOENT' } : 'done')
+  const [old, other] = [await cache.client(), await cache.client({ localAddress: '127.0.0.9' })]
+  t.match((await old.get(origin.url(`/${archive.release}`), asked)).text, 'Version: 3')
+  await archive.settle()
+  archive.serve(await archive.ofDay(4))
+  t.match((await other.get(origin.url(`/${archive.release}`), asked)).text, 'Version: 4')
+  await archive.settle()
+  const adoptions = (): number =>
+    cache.log.lines.filter(({ message }) => message === 'adopted a suite').length
+  const before = adoptions()
+  const ask = async (): Promise<number> => {
+    await old.get(origin.url(`/${archive.index}`), asked).catch(() => undefined)
+    await archive.settle()
+    return adoptions() - before
+  }
+  t.same([await ask(), await ask(), await ask()], [1, 1, 1])
 })

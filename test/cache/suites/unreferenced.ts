@@ -40,7 +40,7 @@ async function lab(t: Test) {
   await mkdir(layout.suites, { recursive: true })
   const adopted = await openAdopted({ cacheDirectory: directory, clock, log, memory: 1 << 20 })
   const { known } = adopted
-  const suites = { references: new References(adopted), adopting: 0 }
+  const suites = { references: new References(adopted), adoptions: { count: 0 } }
   const recorded = new Set<string>()
   const settings = { after: 3 * day }
   const removed: number[] = []
@@ -218,7 +218,7 @@ t.test('what stays although the adopted index does not name it', async t => {
     const { forget, days, holds, known, generationWith } = await begun(t)
     await forget()
     const next = await generationWith({ [main]: [old] }, `${site}/waits`)
-    await known.noteDelay(at, { waiting: [{ ...next, seen: 0, noticed: 0 }] })
+    await known.note(at, { waiting: [{ ...next, seen: 0, noticed: 0 }] })
     await days(6)
     t.ok(holds(old))
   })
@@ -305,9 +305,9 @@ t.test('what stays although the adopted index does not name it', async t => {
   await t.test('everything, while suites are being adopted, and unless it is set', async t => {
     const { forget, holds, settings, suites, clock, looks, figures } = await begun(t)
     await forget()
-    suites.adopting = 1
+    suites.adoptions.count = 1
     clock.advance(9 * day)
-    suites.adopting = 0
+    suites.adoptions.count = 0
     settings.after = 0
     clock.advance(9 * day)
     t.equal(looks(), 0)

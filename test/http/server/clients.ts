@@ -57,8 +57,8 @@ t.test('connections beyond the limit are bounded, also those that end', async t 
   const first = placeOf(enter())
   const second = placeOf(enter())
   let ended = 0
-  first.give({ idle: () => false, end: () => t.fail() })
-  second.give({ idle: () => true, end: () => (ended += 1) })
+  first.holder = { idle: () => false, end: () => t.fail() }
+  second.holder = { idle: () => true, end: () => (ended += 1) }
   const beyond = Array.from({ length: 15 }, () => placeOf(enter()))
   t.equal(beyond[0]?.admits(), true, 'an idle connection gives way')
   t.equal(ended, 1)
@@ -123,7 +123,7 @@ t.test('requests too many are let in in their order, and cost one look for all',
     looks += 1
     return false
   }
-  for (const place of busy) place.give({ idle, end: () => t.fail() })
+  for (const place of busy) place.holder = { idle, end: () => t.fail() }
   const admitted: number[] = []
   const waiting = Array.from({ length: 200 }, () => placeOf(clients.enter('192.0.2.1')))
   const answers = waiting.map(async (place, n) => {

@@ -25,7 +25,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
   const { state } = config
   if (state === undefined) return []
   try {
-    const { dialStore } = await import('../../shared-state/dial.ts')
+    const { dialStore } = await import('../../shared-state/connection.ts')
     const { storeNames } = await import('../../shared-state/names.ts')
     const { authoritiesIn } = await import('../../../x509/authorities.ts')
     const { certificates } = state

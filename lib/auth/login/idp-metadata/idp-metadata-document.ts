@@ -31,9 +31,7 @@ export interface DocumentValidators {
   readonly lastModified: string | undefined
 }
 
-/**
- * Downloads a document; undefined when the server answers that it still has these validators (304). Throws a MetadataFailure.
- */
+/** Downloads a document; undefined when the server answers 304 to these validators. Throws a MetadataFailure. */
 export async function fetchMetadata(
   url: string,
   by: {
@@ -102,9 +100,7 @@ export async function readMetadata(path: string): Promise<Buffer> {
 /** The size of documents that are read in less time than a thread takes to start. */
 const SMALL = 32_768
 
-/**
- * The IdP of a document, after its signature and dates are checked at `now`. Messages name `from`. Throws a MetadataFailure.
- */
+/** The IdP of a document with a good signature and dates at `now`. Messages name `from`. Throws a MetadataFailure. */
 export async function judgeMetadata(
   bytes: Uint8Array,
   from: string,

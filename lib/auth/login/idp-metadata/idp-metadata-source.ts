@@ -114,14 +114,9 @@ export class IdpMetadataSource {
 
   /**
    * Called when a signature was made with a key that the metadata `used` does not have. Settles with true when there are other
-   * keys now, so that verifying once more is worth it.
+   * keys now, so that verifying once more is worth it; undefined at once when no refresh is due and nothing has changed.
    */
-  async refreshForUnknownKey(used: IdpMetadata | undefined): Promise<boolean> {
-    return (await this.suspectKeys(used)) ?? false
-  }
-
-  /** Works like `refreshForUnknownKey`, but answers undefined at once when no refresh is due and nothing has changed. */
-  suspectKeys(used: IdpMetadata | undefined): Promise<boolean> | undefined {
+  refreshForUnknownKey(used: IdpMetadata | undefined): Promise<boolean> | undefined {
     const { clock, config } = this.#parts
     if (config().idpMetadata.from === 'file') return undefined
     const isOther = () => keysOf(this.current()) !== keysOf(used)
@@ -230,10 +225,7 @@ export class IdpMetadataSource {
     return bytes !== undefined && digestOf(bytes) === cached.digest ? bytes : undefined
   }
 
-  /**
-   * Reads and judges a document and puts it into use. Throws a MetadataFailure and changes nothing when the document cannot be
-   * used.
-   */
+  /** Judges a document and puts it into use. Throws a MetadataFailure, and changes nothing, when it cannot be used. */
   async #take(bytes: Uint8Array, from: string): Promise<void> {
     const { config, clock, log } = this.#parts
     const now = clock.now()

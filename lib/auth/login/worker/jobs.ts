@@ -30,10 +30,7 @@ interface Results {
 
 export type ResultOf<J extends Job> = Results[J['kind']]
 
-/**
- * The question of a thread in the middle of a job: whether a message encrypted by these keys may be decrypted. The answer is
- * true or false.
- */
+/** The question of a thread in the middle of a job, whether it may decrypt a message. The answer is true or false. */
 export interface DecryptionQuestion {
   readonly encryptedKeys: readonly string[]
 }

@@ -57,10 +57,7 @@ export const logoutBounds: PoolBounds = {
   waitingBytes: 8 * 1024 * 1024,
 }
 
-/**
- * An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory; the deadline allows for a small
- * machine under load.
- */
+/** An aggregate of 10 MiB takes two seconds, with its signature three, and half of this memory. Small machines take longer. */
 export const metadataBounds: PoolBounds = {
   threads: 1,
   deadline: 120_000,

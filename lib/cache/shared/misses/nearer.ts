@@ -35,6 +35,7 @@ import {
   draftEntry,
   type EntryDraft,
   keptFields,
+  nothingSaid,
   unstorableReason,
 } from '../../rfc9111/stored-response.ts'
 import type { Entry } from '../../store/entry.ts'
@@ -322,6 +323,3 @@ function sha256Of(wanted: WantedFile): string | undefined {
 function answerOf({ uri }: WantedFile, response: OriginResponse, near: NearPlace): Answer {
   return { response, place: uri, source: uri, others: false, certain: true, near }
 }
-
-/** The fields of a content without an entry. */
-const nothingSaid = Fields.of(['Content-Type', 'application/octet-stream'])

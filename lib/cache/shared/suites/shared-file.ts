@@ -1,9 +1,8 @@
 /**
  * Makes the question for one of the Release files that a pointer names. No origin is asked for it. This file is pure.
  */
-import { parseUri } from '../../../http/message/target.ts'
-import { classify, parentOf } from '../../archive/path.ts'
-import type { WantedFile } from '../../fetch/found.ts'
+import { parentOf } from '../../archive/path.ts'
+import { fileUnder, type WantedFile } from '../../fetch/found.ts'
 import type { SuiteRecord } from '../shared-store.ts'
 
 /** The question for the file with this key; undefined when the pointer does not name it. */
@@ -12,10 +11,9 @@ export function sharedFile(
   key: string,
 ): WantedFile | undefined {
   const entry = release.find(one => one.key === key)
-  const uri = parseUri(key)
-  if (entry === undefined || 'problem' in uri) return undefined
+  const file = fileUnder(key)
+  if (entry === undefined || file === undefined) return undefined
   const { size, digest } = entry
   const claim = { size, digest, suite: parentOf(key) }
-  const archive = classify(uri.path)
-  return { key, uri, archive, claim, stored: undefined, onlyNear: true, insist: true }
+  return { ...file, claim, stored: undefined, onlyNear: true, insist: true }
 }

@@ -190,19 +190,8 @@ const logVersion = 2
 export const maxLine = 1024 * 1024
 
 /** The line of a record, with its checksum and line feed. */
-export function encodeRecord(record: LogRecord): Buffer {
-  switch (record.is) {
-    case 'header':
-      return seal({ log: logVersion, generation: record.generation })
-    case 'entry':
-      return seal({ entry: record.entry, used: record.used })
-    case 'uses':
-      return seal({ uses: record.uses })
-    case 'gone':
-      return seal({ gone: record.gone })
-    case 'durable':
-      return seal({ durable: record.durable, unproven: record.unproven, clean: record.clean })
-  }
+export function encodeRecord({ is, ...record }: LogRecord): Buffer {
+  return seal(is === 'header' ? { log: logVersion, ...record } : record)
 }
 
 /** The record in a line, which includes its line feed; undefined when the line is damaged or unknown. */

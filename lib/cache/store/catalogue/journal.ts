@@ -8,7 +8,7 @@
 import { dirname } from 'node:path'
 import type { Milliseconds, Seconds } from '../../../async/clock.ts'
 import { KeyedMutex } from '../../../async/keyed-mutex.ts'
-import type { Disk, Surroundings } from '../disk/disk.ts'
+import type { Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
 import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
@@ -210,22 +210,32 @@ export class Journal extends Catalogue<JournalParts> {
     const { disk, layout } = this.parts
     const { table, durable } = this
     const from = this.#log
-    const compaction = new Compaction({ disk, path: layout.log, from, table, durable })
+    const temporary = `${layout.log}.new`
+    await disk.remove(temporary)
+    const to = await EntryLog.open(disk, temporary, 'creating')
+    const compaction = new Compaction({ from, to, table, durable })
+    const finish = async (): Promise<void> => {
+      await compaction.copy(0)
+      if (compaction.incomplete || this.walks > 0) return
+      const mark = compaction.mark()
+      await to.append([encodeRecord({ is: 'durable', ...mark })])
+      await to.sync()
+      await disk.rename(temporary, layout.log)
+      this.file = to
+      this.durable = mark
+      this.#named = false
+      this.#spoiled = false
+      from.close()
+      this.removeRows(compaction.place())
+    }
     try {
-      await compaction.begin()
-      const finish = async (): Promise<void> => {
-        const compacted = await compaction.finish(() => this.walks === 0)
-        if (compacted === undefined) return
-        this.file = compacted.log
-        this.durable = compacted.durable
-        this.#named = false
-        this.#spoiled = false
-        from.close()
-        this.removeRows(compacted.lost)
-      }
+      await compaction.copy(littleLeft)
       await this.#turns.run('log', () => this.#turns.run('walks', finish))
     } finally {
-      await compaction.close()
+      if (this.file !== to) {
+        to.close()
+        await disk.remove(temporary)
+      }
     }
     await this.snapshot()
   }
@@ -322,27 +332,16 @@ function firstOf<Item>(items: Iterable<Item>, most: number): readonly Item[] {
 }
 
 interface CompactionParts {
-  readonly disk: Disk
-  readonly path: string
   readonly from: EntryLog
+  readonly to: EntryLog
   readonly table: EntryTable
   /** The last mark of the old log. It must not change during the compaction. */
   readonly durable: DurableMark
 }
 
-/** The new log. It has its final name, and the table has the places of its lines. */
-interface Compacted {
-  readonly log: EntryLog
-  readonly durable: DurableMark
-  /** Rows of entries whose lines were damaged. The new log does not have them. */
-  readonly lost: readonly number[]
-}
-
 /** A line for the new log, with its row when it is an entry. */
-interface Copied {
-  readonly bytes: Buffer
-  readonly row: number | undefined
-  readonly offset: number
+interface Copied extends LogLine {
+  readonly row?: number
 }
 
 /** Appending may wait while this many bytes are copied. */
@@ -352,70 +351,33 @@ const littleLeft = 1024 * 1024
 const words = 2
 
 /**
- * Writes the log of entries anew without its dead lines, while lines are appended to it.
+ * Copies the live lines of the log of entries to a new log, while lines are appended to the old one.
  *
- * The old log is read from its beginning, and its live lines are copied to a file of another name, with their last use. Removals and uses
- * are copied only when they were appended after the compaction began, because their entry may have been copied before. Lines that are
- * appended meanwhile follow. The last lines are copied while appending waits; then the new file is flushed and renamed. After an earlier
- * crash the old log is still there, and the next owner removes the new file.
- *
- * The caller calls `begin`, then `finish`, and `close` in any case. They throw what the disk throws.
+ * The old log is read from its beginning, and its live lines are copied with their last use. Removals and uses are copied only when they
+ * were appended after the compaction began, because their entry may have been copied before. Lines that are appended meanwhile follow,
+ * and the last ones are copied while appending waits. After a crash the old log is still there, and the next owner removes the new file.
  */
 class Compaction {
+  /** Whether a part of the old log could not be read. */
+  incomplete = false
   readonly #parts: CompactionParts
-  readonly #temporary: string
-  #to: EntryLog | undefined
   /** The position up to which the old log has been read, and the end of the old log when the compaction began. */
   #at = 0
   readonly #begun: number
-  #incomplete = false
   #places = new Float64Array(1024)
   /** The position in the new log of the first line that was after the last mark of the old log. */
   #durable: number | undefined
 
   constructor(parts: CompactionParts) {
     this.#parts = parts
-    this.#temporary = `${parts.path}.new`
     this.#begun = parts.from.position
   }
 
-  /** Copies the live lines. It is called first. */
-  async begin(): Promise<void> {
-    const { disk } = this.#parts
-    await disk.remove(this.#temporary)
-    this.#to = await EntryLog.open(disk, this.#temporary, 'creating')
-    await this.#copy(this.#to, littleLeft)
-  }
-
-  /**
-   * Copies the rest and replaces the old log by the new one. No line may be appended meanwhile. Undefined when the old log stays, because
-   * a part of it could not be read or `mayEnd` forbids the change.
-   */
-  async finish(mayEnd: () => boolean): Promise<Compacted | undefined> {
-    const { disk, path, durable } = this.#parts
-    const log = this.#to
-    if (log === undefined) return undefined
-    await this.#copy(log, 0)
-    if (this.#incomplete || !mayEnd()) return undefined
-    const { unproven } = durable
-    const mark = { durable: this.#durable ?? log.position, unproven, clean: false }
-    await log.append([encodeRecord({ is: 'durable', ...mark })])
-    await log.sync()
-    await disk.rename(this.#temporary, path)
-    this.#to = undefined
-    return { log, durable: mark, lost: this.#place() }
-  }
-
-  async close(): Promise<void> {
-    if (this.#to === undefined) return
-    this.#to.close()
-    await this.#parts.disk.remove(this.#temporary)
-  }
-
-  async #copy(to: EntryLog, left: number): Promise<void> {
-    const { from, durable } = this.#parts
+  /** Copies the lines that were not copied yet, until at most `left` bytes are left. */
+  async copy(left: number): Promise<void> {
+    const { from, to, durable } = this.#parts
     const unreadable = (): void => {
-      this.#incomplete = true
+      this.incomplete = true
     }
     for await (const lines of from.lines(this.#at, unreadable)) {
       const last = lines.at(-1)
@@ -431,6 +393,26 @@ class Compaction {
     }
   }
 
+  /** The mark for the end of the new log. */
+  mark(): DurableMark {
+    const { to, durable } = this.#parts
+    const { unproven } = durable
+    return { durable: this.#durable ?? to.position, unproven, clean: false }
+  }
+
+  /** Sets the new places in the table. Answers the rows whose lines were damaged: the new log does not have them. */
+  place(): readonly number[] {
+    const { table } = this.#parts
+    const lost: number[] = []
+    for (const row of table.rows()) {
+      if (table.offset(row) < 0) continue
+      const [offset = 0, length = 0] = this.#places.subarray(row * words, (row + 1) * words)
+      if (length > 0) table.place(row, offset, length)
+      else lost.push(row)
+    }
+    return lost
+  }
+
   #copied({ bytes, offset }: LogLine): Copied | undefined {
     const { table } = this.#parts
     const key = keyInLine(bytes)
@@ -440,7 +422,7 @@ class Compaction {
     }
     if (offset < this.#begun) return undefined
     const is = decodeRecord(bytes)?.is
-    return is === 'gone' || is === 'uses' ? { bytes, row: undefined, offset } : undefined
+    return is === 'gone' || is === 'uses' ? { bytes, offset } : undefined
   }
 
   #moved(row: number, offset: number, length: number): void {
@@ -451,19 +433,6 @@ class Compaction {
     }
     this.#places[row * words] = offset
     this.#places[row * words + 1] = length
-  }
-
-  /** Sets the new places in the table. Answers the rows of which no line was copied. */
-  #place(): readonly number[] {
-    const { table } = this.#parts
-    const lost: number[] = []
-    for (const row of table.rows()) {
-      if (table.offset(row) < 0) continue
-      const [offset = 0, length = 0] = this.#places.subarray(row * words, (row + 1) * words)
-      if (length > 0) table.place(row, offset, length)
-      else lost.push(row)
-    }
-    return lost
   }
 }
 

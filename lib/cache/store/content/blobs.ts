@@ -152,7 +152,7 @@ export class Blobs {
       } finally {
         if (!whole) {
           file.close()
-          await disk.remove(path).catch(() => undefined)
+          await disk.remove(path).catch(() => this.#live(digest, 'found-wrong', { size }))
         }
       }
       if (!whole) return false

@@ -19,7 +19,6 @@
  */
 import { createHash, type Hash, hash } from 'node:crypto'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
-import type { Piece } from '../../../bytes/piece.ts'
 import { iterate, type Source, type Take } from '../../../bytes/source.ts'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
@@ -110,8 +109,9 @@ export class Checks {
       check.source ??= open({ first: 0, end: size })
       check.readers += 1
       this.#queue.add(check)
-      return heldBack(open(), {
-        length: end - first,
+      const cut = Math.max(first, end - heldBytes)
+      return heldBack(open({ first, end: cut }), {
+        last: open({ first: cut, end }),
         right: check.right,
         clock: this.#parts.clock,
         left: () => {
@@ -348,23 +348,21 @@ function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
 const longestHeldBack: Milliseconds = 10_000
 
 interface Guarded {
-  /** The number of bytes of the source, which ends at the end of the content. */
-  readonly length: number
+  /** The last bytes of the content, which are open already because the file may lose its name. */
+  readonly last: Source
   readonly right: Promise<boolean>
   readonly clock: Clock
   readonly left: () => void
 }
 
 /**
- * Wraps a source so that it fails as soon as the check has failed. The source keeps its last bytes back until the check is over, but
- * not longer than `longestHeldBack`.
+ * A source of these bytes and then of the last ones, which fails as soon as the check has failed. It keeps the last bytes back until the
+ * check is over, but not longer than `longestHeldBack`.
  */
-function heldBack(source: Source, { length, right, clock, left }: Guarded): Source {
+function heldBack(source: Source, { last, right, clock, left }: Guarded): Source {
   let outcome: 'open' | 'free' | 'wrong' = 'open'
   let closed = false
-  /** Bytes that may be sent before the check is over. */
-  let free = Math.max(0, length - heldBytes)
-  let kept: Piece | undefined
+  let passed = false
   let waiting: Take | undefined
   let cancel: (() => void) | undefined
   const settle = (found: 'free' | 'wrong'): void => {
@@ -375,39 +373,20 @@ function heldBack(source: Source, { length, right, clock, left }: Guarded): Sour
     if (take !== undefined) next(take)
   }
   void right.then(found => settle(found ? 'free' : 'wrong'))
-  const arrived = (piece: Piece, take: Take): void => {
-    const { bytes } = piece
-    if (outcome === 'free' || bytes.length <= free) {
-      free -= bytes.length
-      return take(undefined, piece)
-    }
-    kept = piece.slice(free)
-    const before = piece.slice(0, free)
-    piece.release()
-    if (free === 0) {
-      before.release()
-      return next(take)
-    }
-    free = 0
-    take(undefined, before)
-  }
   const next = (take: Take): void => {
     if (closed) return
     if (outcome === 'wrong') return take(damaged(), undefined)
-    if (outcome === 'open' && free === 0) {
-      waiting = take
-      cancel ??= clock.after(longestHeldBack, () => settle('free'))
-      return
+    if (!passed) {
+      return source.next((error, piece) => {
+        passed = error === undefined && piece === undefined
+        if (!passed) return take(error, piece)
+        source.close()
+        next(take)
+      })
     }
-    if (kept !== undefined) {
-      const piece = kept
-      kept = undefined
-      return take(undefined, piece)
-    }
-    source.next((error, piece) => {
-      if (piece === undefined) take(error, undefined)
-      else arrived(piece, take)
-    })
+    if (outcome !== 'open') return last.next(take)
+    waiting = take
+    cancel ??= clock.after(longestHeldBack, () => settle('free'))
   }
   return {
     next,
@@ -416,9 +395,8 @@ function heldBack(source: Source, { length, right, clock, left }: Guarded): Sour
       closed = true
       cancel?.()
       waiting = undefined
-      kept?.release()
-      kept = undefined
       source.close()
+      last.close()
       left()
     },
   }
@@ -453,7 +431,7 @@ export interface ExpectedContent {
 const heldBytes = 64 * 1024
 
 export class Expectation {
-  #length: number | undefined
+  length: number | undefined
   #digest: ExpectedContent['digest']
   #later: boolean
   /** Whether readers may have the first half of a content that is so small that all of it was held back. */
@@ -466,16 +444,12 @@ export class Expectation {
     if (length !== undefined && expected.size !== undefined && length !== expected.size) {
       throw wrongSize(length, expected.size)
     }
-    this.#length = expected.size ?? length
+    this.length = expected.size ?? length
     this.#digest = expected.digest
     this.#later = expected.later === true
     // The algorithm of a later promise is SHA-256 or SHA-512, so both are computed.
     const algorithm = this.#later ? 'sha512' : (this.#digest?.algorithm ?? 'sha256')
     if (algorithm !== 'sha256') this.#other = createHash(algorithm)
-  }
-
-  get length(): number | undefined {
-    return this.#length
   }
 
   /**
@@ -489,10 +463,9 @@ export class Expectation {
     this.#later = false
     this.#digest = digest
     if (promised === undefined) return
-    const found = Math.max(size, this.#length ?? 0)
-    if (found > promised || (this.#length ?? promised) !== promised)
-      throw wrongSize(found, promised)
-    this.#length = promised
+    const found = Math.max(size, this.length ?? 0)
+    if (found > promised || (this.length ?? promised) !== promised) throw wrongSize(found, promised)
+    this.length = promised
   }
 
   /** Takes the next bytes. `size` is the sum with them. Throws a Failure when it is more than the expected length. */

@@ -35,7 +35,7 @@ export type ContentState = 'absent' | 'unused' | 'named' | 'wrong' | 'staying' |
 /**
  * - stored: a verified file has taken the name
  * - named: an entry names it; freed: the last such entry is gone
- * - found-wrong: its bytes were hashed and do not have the digest
+ * - found-wrong: its bytes were hashed and do not have the digest, or they are not whole and the disk refused to remove their file at once
  * - emptied: the file that was found wrong is gone
  * - removal: its file is being removed; refused: the disk refused that
  * - marked: a checkpoint has run since the removal, so that no entry can name it after a power cut

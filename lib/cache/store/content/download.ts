@@ -18,13 +18,11 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import type { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
-import type { Disk } from '../disk/disk.ts'
-import type { DiskHealth } from '../disk/health.ts'
 import type { Blobs } from './blobs.ts'
 import type { Checks, Expectation, ExpectedContent } from './checks.ts'
-import type { OpenContent, SharedBlocks } from './open-content.ts'
+import type { OpenContent } from './open-content.ts'
 import type { Contents } from './stored-contents.ts'
-import { type Destination, Tail, WriteBehind } from './write-behind.ts'
+import { Tail, WriteBehind, type WriteBehindParts } from './write-behind.ts'
 
 /** Whether a content or an entry was stored, and if not, why. Failures of the disk are answers here, not errors. */
 export type PutResult =
@@ -38,48 +36,42 @@ interface Completed {
   readonly kept: Promise<PutResult>
 }
 
-interface DownloadParts {
+interface DownloadParts extends Omit<WriteBehindParts, 'tail' | 'changed'> {
   readonly clock: Clock
-  readonly disk: Disk
-  readonly health: Pick<DiskHealth, 'failed'>
-  readonly blocks: SharedBlocks
   readonly blobs: Pick<Blobs, 'commit' | 'place'>
   readonly contents: Pick<Contents, 'read'>
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
-  readonly to: Destination
   /** Called at once when the content is whole and verified. */
   readonly onWhole: (download: Download, digest: string) => void
   /** Called once, when the download is complete or has failed and its file has been stored or removed. */
   readonly onEnd: (download: Download) => void
-  /** Most bytes that the tail keeps for readers. It must be more than is ever held back from them. */
-  readonly most?: number | undefined
 }
 
 export class Download {
+  readonly file: WriteBehind
+  /** What becomes of the content on disk; undefined before the download is complete. Never rejects. */
+  kept: Promise<PutResult> | undefined
   readonly #parts: DownloadParts
   readonly #tail: Tail
-  readonly #file: WriteBehind
   readonly #readers: Readers
   readonly #content: GrowingContent
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
   #failure: Error | undefined
   #stored: string | undefined
-  #kept: Promise<PutResult> | undefined
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
     this.#parts = parts
     this.#readers = new Readers(parts.clock)
     this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0, this.length)
-    const { disk, health, to, blocks, most } = parts
     const changed = (): void => this.#changed()
-    this.#file = new WriteBehind({ disk, health, to, tail: this.#tail, blocks, most, changed })
+    this.file = new WriteBehind({ ...parts, tail: this.#tail, changed })
     this.#content = {
       tail: this.#tail,
       clock: this.#parts.clock,
       failure: () => this.#failure,
-      behind: () => this.#file.content,
+      behind: () => this.file.content,
       visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
       done: () => this.#done,
       moved: () => {
@@ -126,16 +118,7 @@ export class Download {
   }
 
   get because(): string | undefined {
-    return this.#file.because
-  }
-
-  get file(): WriteBehind {
-    return this.#file
-  }
-
-  /** What becomes of the content on disk; undefined before the download is complete. Never rejects. */
-  get kept(): Promise<PutResult> | undefined {
-    return this.#kept
+    return this.file.because
   }
 
   /** Whether a new reader can begin at `offset`. */
@@ -144,7 +127,7 @@ export class Download {
     if (this.#stored !== undefined) return true
     if (this.#unread) return false
     const { start } = this.#tail
-    return offset >= start || (this.#file.file !== undefined && start <= this.#file.written)
+    return offset >= start || (this.file.file !== undefined && start <= this.file.written)
   }
 
   /**
@@ -179,7 +162,7 @@ export class Download {
     }
     if (bytes.length === 0) piece.release()
     else this.#tail.append(piece)
-    this.#file.write()
+    this.file.write()
     this.#readers.wake()
     this.#trim()
     return !this.#pressed
@@ -207,7 +190,7 @@ export class Download {
   whenReady(act: () => void): void {
     this.#ready = act
     // Blocks may have become scarce since the last piece, which makes smaller batches due: a write must be under way while the origin waits.
-    this.#file.write()
+    this.file.write()
     this.#relieve()
   }
 
@@ -222,8 +205,8 @@ export class Download {
       this.#state = 'verified'
       this.#parts.onWhole(this, digest)
       this.#readers.wake()
-      this.#kept = this.#keep(digest)
-      return { digest, size: this.size, kept: this.#kept }
+      this.kept = this.#keep(digest)
+      return { digest, size: this.size, kept: this.kept }
     } catch (error) {
       throw this.#fail(error)
     }
@@ -237,8 +220,8 @@ export class Download {
   async #keep(digest: string): Promise<PutResult> {
     // The bytes that readers were just given are sent first.
     await new Promise(resolve => setImmediate(resolve))
-    await this.#commit(digest).catch(error => this.#file.giveUp(error))
-    if (!this.stored) await this.#file.remove()
+    await this.#commit(digest).catch(error => this.file.giveUp(error))
+    if (!this.stored) await this.file.remove()
     this.#state = 'settled'
     if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
     this.#release()
@@ -250,11 +233,11 @@ export class Download {
     const { blobs, checks } = this.#parts
     const content = { digest, size: this.size }
     const placed =
-      this.#file.atOnce() && (await blobs.place(content, file => this.#file.writeAll(file)))
+      this.file.atOnce() && (await blobs.place(content, file => this.file.writeAll(file)))
     if (!placed) {
-      await this.#file.flush()
+      await this.file.flush()
       if (!this.stored) return
-      const { file, path } = this.#file
+      const { file, path } = this.file
       if (file === undefined || path === undefined) throw new Error('there is no file')
       await blobs.commit(file, { path, ...content })
     }
@@ -275,12 +258,12 @@ export class Download {
     this.#release()
     this.#readers.wake()
     this.#relieve()
-    void this.#file.remove().then(() => this.#parts.onEnd(this))
+    void this.file.remove().then(() => this.#parts.onEnd(this))
     return failure
   }
 
   get #pressed(): boolean {
-    if (!this.growing || !this.#file.behind) return false
+    if (!this.growing || !this.file.behind) return false
     if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0, () => this.#changed())
     return true
   }
@@ -295,8 +278,8 @@ export class Download {
   /** Trims the tail. A content larger than the tail may be gives up each written piece as soon as every reader has taken it. */
   #trim(): void {
     const { size, needed } = this.#readers
-    const large = (this.length ?? this.size) > this.#file.most
-    this.#file.trim(needed, large && size > 0 && this.stored)
+    const large = (this.length ?? this.size) > this.file.most
+    this.file.trim(needed, large && size > 0 && this.stored)
     this.#release()
   }
 
@@ -319,13 +302,13 @@ export class Download {
   #release(): void {
     if (this.#state === 'failed' || this.#unread) {
       this.#tail.clear()
-      this.#file.close()
+      this.file.close()
       return
     }
     // The tail begins after the end of the file, so no new reader can begin in the file, and no present reader needs it.
-    const { written } = this.#file
+    const { written } = this.file
     if (!this.stored && this.#tail.start > written && this.#readers.needed >= written) {
-      this.#file.close()
+      this.file.close()
     }
   }
 }
@@ -454,9 +437,10 @@ const stall: Milliseconds = 30_000
 /** All readers of a download. */
 class Readers {
   readonly #clock: Clock
+  /** Whether the first reader is still expected: none has come, and the origin has not waited `stall` for it either. */
+  awaited = true
   readonly #readers = new Set<DownloadReader>()
   #watching = false
-  #awaited = true
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -466,21 +450,16 @@ class Readers {
     return this.#readers.size
   }
 
-  /** Whether the first reader is still expected: none has come, and the origin has not waited `stall` for it either. */
-  get awaited(): boolean {
-    return this.#awaited
-  }
-
   /** Position of the oldest byte that a reader still needs, 0 while the first reader is expected, infinite when no reader needs any. */
   get needed(): number {
-    if (this.#awaited) return 0
+    if (this.awaited) return 0
     let needed = Number.POSITIVE_INFINITY
     for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
     return needed
   }
 
   add(content: GrowingContent, first: number, end: number): DownloadReader {
-    this.#awaited = false
+    this.awaited = false
     const reader = new DownloadReader(content, first, end)
     this.#readers.add(reader)
     return reader
@@ -507,7 +486,7 @@ class Readers {
     const since = alone ? now : Math.min(now, ...blockers.map(reader => reader.movedAt))
     this.#clock.after(Math.max(1, since + stall - now), () => {
       this.#watching = false
-      this.#awaited = false
+      this.awaited = false
       const before = this.#clock.elapsed() - stall
       const othersWait = [...this.#readers].some(reader => !blockers.includes(reader))
       for (const reader of blockers) {

@@ -65,8 +65,6 @@ interface Ending {
 export class Downloads {
   /** Entries whose content is whole and not yet stored, by key. */
   readonly arriving = new Map<string, Entry>()
-  /** Keys of such entries by the digest of their content; some of the entries may have been removed meanwhile. */
-  readonly #keys = new Map<string, Set<string>>()
   readonly #parts: DownloadsParts
   readonly #underWay = new Map<Download, Ending>()
   readonly #whole = new Map<string, Download>()
@@ -111,10 +109,8 @@ export class Downloads {
 
   /** Remembers an entry until its content, which must be whole, is stored. */
   put(entry: Entry): void {
-    const { key, digest } = entry
-    this.arriving.set(key, entry)
-    this.#keys.set(digest, (this.#keys.get(digest) ?? new Set()).add(key))
-    const kept = this.#whole.get(digest)?.kept
+    this.arriving.set(entry.key, entry)
+    const kept = this.#whole.get(entry.digest)?.kept
     if (kept !== undefined) this.#parts.events.tell('arriving', { entry, kept })
   }
 
@@ -166,21 +162,9 @@ export class Downloads {
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
-    const { clock, disk, health, blocks, blobs, contents, checks } = this.#parts
     const { arrivals, events, room } = this.#parts
-    const download = new Download({
-      clock,
-      disk,
-      health,
-      blocks,
-      blobs,
-      contents,
-      checks,
-      expectation,
-      to,
-      onWhole: this.#onWhole,
-      onEnd: this.#onEnd,
-    })
+    const [onWhole, onEnd] = [this.#onWhole, this.#onEnd]
+    const download = new Download({ ...this.#parts, expectation, to, onWhole, onEnd })
     this.#underWay.set(download, { continuation, digest: undefined, saved: 'begun' in to })
     arrivals.begin(download)
     if (continuation !== undefined) events.tell('begun', undefined)
@@ -208,13 +192,11 @@ export class Downloads {
     // The entries that wait for this content are written when it is stored, and dropped when it is not.
     if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
     const there = download.stored || blobs.has(digest)
-    for (const key of this.#keys.get(digest) ?? []) {
-      const entry = this.arriving.get(key)
-      if (entry?.digest !== digest) continue
+    for (const [key, entry] of this.arriving) {
+      if (entry.digest !== digest) continue
       this.arriving.delete(key)
       if (there) journal.put(entry)
     }
-    this.#keys.delete(digest)
   }
 
   async #save(download: Download, { key, fields }: Continuation): Promise<void> {

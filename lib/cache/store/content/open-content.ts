@@ -38,7 +38,7 @@ const aloneBytes = 64 * 1024
 /** Called when a chunk was read, with an error, or with `alone` when the reader must read by itself. */
 type Waiting = (error: Error | undefined, alone: boolean) => void
 
-class Chunk implements KeptBlock {
+class Chunk {
   readonly number: number
   readonly waiting = new Set<Waiting>()
   piece: Piece | undefined
@@ -278,11 +278,6 @@ class ChunkReader implements Source {
   }
 }
 
-/** A block that was read and that its file holds until it is dropped. */
-interface KeptBlock {
-  drop(): void
-}
-
 /** At most this many blocks are kept: 32 MiB. */
 const mostKept = 64
 
@@ -294,7 +289,7 @@ const mostKept = 64
  */
 export class SharedBlocks {
   readonly #pool: BlockPool
-  readonly #kept = new Set<KeptBlock>()
+  readonly #kept = new Set<Chunk>()
 
   constructor(pool: BlockPool) {
     this.#pool = pool
@@ -315,17 +310,17 @@ export class SharedBlocks {
     }
   }
 
-  keep(kept: KeptBlock): void {
+  keep(kept: Chunk): void {
     this.#kept.add(kept)
     const [oldest] = this.#kept
     if (this.#kept.size > mostKept && oldest !== undefined) this.#evict(oldest)
   }
 
-  forget(kept: KeptBlock): void {
+  forget(kept: Chunk): void {
     this.#kept.delete(kept)
   }
 
-  #evict(kept: KeptBlock): void {
+  #evict(kept: Chunk): void {
     this.#kept.delete(kept)
     kept.drop()
   }

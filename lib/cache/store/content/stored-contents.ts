@@ -35,7 +35,7 @@ interface ContentsParts extends Surroundings {
 
 export class Contents {
   readonly #parts: ContentsParts
-  readonly #memory: LRUCache<string, Buffer> | undefined
+  readonly #memory: LRUCache<string, Buffer>
   readonly #seen = new LRUCache<string, true>({ max: remembered })
   readonly #loads = new Map<string, Promise<Buffer | undefined>>()
   /** Bytes that were read whole and not yet collected as garbage. */
@@ -46,19 +46,18 @@ export class Contents {
 
   constructor(parts: ContentsParts) {
     this.#parts = parts
-    if (parts.memory >= 1) {
-      this.#memory = new LRUCache<string, Buffer>({
-        maxSize: Math.floor(parts.memory),
-        maxEntrySize: mostInMemory + perContent,
-        sizeCalculation: bytes => bytes.length + perContent,
-      })
-    }
+    const maxSize = Math.max(1, Math.floor(parts.memory))
+    this.#memory = new LRUCache({
+      maxSize,
+      maxEntrySize: Math.min(mostInMemory + perContent, maxSize),
+      sizeCalculation: bytes => bytes.length + perContent,
+    })
   }
 
   /** The content, at once when it is in memory. Undefined when there is none of that size. Rejects when the disk fails. */
   get(wanted: ContentPart): Content | Promise<Content | undefined> {
     const { digest, size } = wanted
-    const bytes = this.#memory?.get(digest)
+    const bytes = this.#memory.get(digest)
     if (bytes?.length === size) return part(bytes, wanted)
     const room = Math.min(mostInMemory, this.#parts.memory, 2 * this.#parts.memory - this.#inUse)
     const again = this.#seen.has(digest) && size < room && !this.#parts.checks?.due(digest)
@@ -76,13 +75,13 @@ export class Contents {
   /** Drops what is held of a content, because the digest may stand for another file now. Present readers go on. */
   forget(digest: string): void {
     this.#parts.checks?.forget(digest)
-    this.#memory?.delete(digest)
+    this.#memory.delete(digest)
     this.#loads.delete(digest)
     this.#parts.files.forget(digest)
   }
 
   close(): void {
-    this.#memory?.clear()
+    this.#memory.clear()
     this.#parts.files.close()
   }
 
@@ -91,7 +90,7 @@ export class Contents {
     if (loading !== undefined) return loading
     const load = this.#load(digest, size).then(bytes => {
       if (bytes === undefined || this.#loads.get(digest) !== load) return bytes
-      if (this.#seen.has(digest)) this.#memory?.set(digest, bytes)
+      if (this.#seen.has(digest)) this.#memory.set(digest, bytes)
       else this.#seen.set(digest, true)
       return bytes
     })

@@ -14,6 +14,7 @@ import {
   type Disk,
   type DiskFile,
   DiskHung,
+  type End,
   isDigest,
   type Surroundings,
   temporarySuffix,
@@ -33,12 +34,13 @@ export type Destination =
     }
   | { readonly because: string }
 
-interface WriteBehindParts {
+export interface WriteBehindParts {
   readonly disk: Disk
   readonly health: Pick<DiskHealth, 'failed'>
   readonly to: Destination
   readonly tail: Tail
   readonly blocks: SharedBlocks
+  /** Most bytes that the tail keeps for readers. It must be more than is ever held back from them. */
   readonly most?: number | undefined
   /** Called after each write, and when writing has stopped for good. */
   readonly changed: () => void
@@ -57,12 +59,13 @@ const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
   written = 0
+  /** The temporary file; undefined before the first batch and after `close`. */
+  file: DiskFile | undefined
   /** The reason why writing has stopped; undefined while the disk takes the bytes. */
   because: string | undefined
   readonly #told: Array<(because: string) => void> = []
   readonly path: string | undefined
   readonly #parts: WriteBehindParts
-  #file: DiskFile | undefined
   #content: OpenContent | undefined
   #busy = false
   #closed = false
@@ -80,14 +83,9 @@ export class WriteBehind {
     if ('because' in to) this.because = to.because
     else {
       this.path = to.path
-      this.#file = to.begun?.file
+      this.file = to.begun?.file
       this.written = to.begun?.size ?? 0
     }
-  }
-
-  /** The temporary file; undefined before the first batch and after `close`. */
-  get file(): DiskFile | undefined {
-    return this.#file
   }
 
   get most(): number {
@@ -111,7 +109,7 @@ export class WriteBehind {
     const { tail } = this.#parts
     for (let end = tail.firstEnd; end !== undefined; end = tail.firstEnd) {
       const taken = end <= needed
-      const safe = this.#file !== undefined && end <= this.written
+      const safe = this.file !== undefined && end <= this.written
       if (!safe && !(taken && this.because !== undefined)) return
       if (tail.length <= this.most && !(passed && taken)) return
       tail.dropFirst()
@@ -120,32 +118,25 @@ export class WriteBehind {
 
   /** Reads the written bytes; undefined when there is no file. */
   get content(): OpenContent | undefined {
-    if (this.#file === undefined) return undefined
+    if (this.file === undefined) return undefined
     const { blocks } = this.#parts
     const extent = () => ({ readable: this.written, whole: false })
-    this.#content ??= new OpenContent(this.#file, blocks, extent, () => {})
+    this.#content ??= new OpenContent(this.file, blocks, extent, () => {})
     return this.#content
   }
 
   /** Whether one write can store the whole content: no byte of it is on the disk yet, and no rule refuses it. */
   atOnce(): boolean {
-    const begun = this.#busy || this.#file !== undefined || this.#parts.tail.start > 0
+    const begun = this.#busy || this.file !== undefined || this.#parts.tail.start > 0
     return !begun && !this.#closed && this.because === undefined && !this.#refused()
   }
 
   /** Writes the whole content into another file. Answers whether the disk took all bytes. Rejects when the disk fails. */
   writeAll(file: DiskFile): Promise<boolean> {
     const { tail } = this.#parts
-    const pieces = tail.slices(0, tail.end)
-    const buffers = pieces.map(({ bytes }) => bytes)
     return new Promise((resolve, reject) => {
-      file.write(
-        buffers,
-        0,
-        (error, written) => (error ? reject(error) : resolve(written === tail.end)),
-        () => {
-          for (const piece of pieces) piece.release()
-        },
+      writePieces(file, tail.slices(0, tail.end), 0, (error, written) =>
+        error ? reject(error) : resolve(written === tail.end),
       )
     })
   }
@@ -154,12 +145,12 @@ export class WriteBehind {
     const { tail, blocks } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
     const waiting = tail.end - this.written
-    const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
+    const now = this.#flushed.length > 0 && (waiting > 0 || this.file === undefined)
     if (waiting < (blocks.scarce ? batchScarce : batch) && !now) return
     if (this.#refused()) return
     this.#busy = true
-    if (this.#file === undefined) this.#create()
-    else this.#writeTo(this.#file)
+    if (this.file === undefined) this.#create()
+    else this.#writeTo(this.file)
   }
 
   /** Resolves when the bytes that have arrived by now are in the file or writing has stopped, and when a running `sync` has ended. */
@@ -178,7 +169,7 @@ export class WriteBehind {
    * kernel forgets the bytes that it could not write and reports success for the next flush.
    */
   async sync(): Promise<void> {
-    const synced = this.#file?.sync()
+    const synced = this.file?.sync()
     this.#syncing = Promise.resolve(synced).catch(error => this.giveUp(error))
     await synced
   }
@@ -219,8 +210,8 @@ export class WriteBehind {
 
   close(): void {
     this.#closed = true
-    this.#file?.close()
-    this.#file = undefined
+    this.file?.close()
+    this.file = undefined
     this.#content = undefined
     this.#tell()
   }
@@ -230,7 +221,7 @@ export class WriteBehind {
     this.#creating = disk.open(this.path ?? '', 'creating').then(
       file => {
         if (this.#closed) return file.close()
-        this.#file = file
+        this.file = file
         this.#goOn()
       },
       error => this.giveUp(error),
@@ -239,24 +230,15 @@ export class WriteBehind {
 
   #writeTo(file: DiskFile): void {
     const pieces = this.#parts.tail.slices(this.written, mostAtOnce)
-    const release = (): void => {
-      for (const piece of pieces) piece.release()
-    }
-    const buffers = pieces.map(({ bytes }) => bytes)
-    file.write(
-      buffers,
-      this.written,
-      (error, written = 0) => {
-        if (error) return this.giveUp(error)
-        if (written === 0 && buffers.length > 0)
-          return this.giveUp(new Error('the disk took no bytes'))
-        // Writing was given up meanwhile: readers get the following bytes from the tail, not from the file.
-        if (this.because !== undefined) return
-        this.written += written
-        this.#goOn()
-      },
-      release,
-    )
+    writePieces(file, pieces, this.written, (error, written = 0) => {
+      if (error) return this.giveUp(error)
+      if (written === 0 && pieces.length > 0)
+        return this.giveUp(new Error('the disk took no bytes'))
+      // Writing was given up meanwhile: readers get the following bytes from the tail, not from the file.
+      if (this.because !== undefined) return
+      this.written += written
+      this.#goOn()
+    })
   }
 
   #goOn(): void {
@@ -268,9 +250,22 @@ export class WriteBehind {
 
   #tell(): void {
     const done = this.because !== undefined || this.#closed
-    if (!done && (this.written < this.#wanted || this.#file === undefined)) return
+    if (!done && (this.written < this.#wanted || this.file === undefined)) return
     for (const resolve of this.#flushed.splice(0)) resolve()
   }
+}
+
+/** Writes the pieces and releases them. */
+function writePieces(
+  file: DiskFile,
+  pieces: readonly Piece[],
+  position: number,
+  done: End<number>,
+): void {
+  const buffers = pieces.map(({ bytes }) => bytes)
+  file.write(buffers, position, done, () => {
+    for (const piece of pieces) piece.release()
+  })
 }
 
 interface Held {
@@ -470,7 +465,7 @@ export class Partials {
     return this.#byKey.get(key)
   }
 
-  /** Takes a partial download out, to be continued or removed. Answers whether it was still there. */
+  /** Takes a partial download out, to be continued. Answers whether it was still there. */
   take({ key }: PartialDownload): boolean {
     return this.#byKey.delete(key)
   }
@@ -490,16 +485,16 @@ export class Partials {
   async drop(): Promise<boolean> {
     const [partial] = this.#byKey.values()
     if (partial === undefined) return false
-    this.take(partial)
     await this.remove(partial)
     return true
   }
 
-  /** Removes the files of a partial download. Rejects when the disk fails. */
-  async remove({ path }: Pick<PartialDownload, 'path'>): Promise<void> {
+  /** Removes a partial download and its files. Rejects when the disk fails. */
+  async remove(partial: PartialDownload): Promise<void> {
     const { disk } = this.#around
-    await disk.remove(sidecarOf(path))
-    await disk.remove(path)
+    this.take(partial)
+    await disk.remove(sidecarOf(partial.path))
+    await disk.remove(partial.path)
   }
 
   /** Notes that a file in the directory of downloads was removed. */
@@ -510,9 +505,7 @@ export class Partials {
   /** Removes the partial download of this key in the background, because its file is now fetched from the beginning. */
   forget(key: string): void {
     const partial = this.#byKey.get(key)
-    if (partial === undefined) return
-    this.take(partial)
-    void this.remove(partial).catch(() => undefined)
+    if (partial !== undefined) void this.remove(partial).catch(() => undefined)
   }
 
   /**
@@ -520,35 +513,26 @@ export class Partials {
    * Undefined when the bytes are not those that were written.
    */
   async reopen(partial: PartialDownload, expectation: Expectation): Promise<DiskFile | undefined> {
+    const { path, bytes, sha256 } = partial
     this.#resuming.add(partial)
+    let file: DiskFile | undefined
+    let right = false
     try {
-      return await openPartial(this.#around.disk, partial, expectation)
+      file = await this.#around.disk.open(path, 'writing')
+      for (let at = 0; at < bytes; ) {
+        const piece = await file.bytes(at, Math.min(pieceBytes, bytes - at))
+        if (piece.length === 0) break
+        at += piece.length
+        expectation.update(piece, at)
+      }
+      if (expectation.digestSoFar() !== sha256) return undefined
+      await file.truncate(bytes)
+      right = true
+      return file
     } finally {
+      if (!right) file?.close()
       this.#resuming.delete(partial)
     }
-  }
-}
-
-async function openPartial(
-  disk: Disk,
-  { path, bytes, sha256 }: PartialDownload,
-  expectation: Expectation,
-): Promise<DiskFile | undefined> {
-  const file = await disk.open(path, 'writing')
-  let right = false
-  try {
-    for (let at = 0; at < bytes; ) {
-      const piece = await file.bytes(at, Math.min(pieceBytes, bytes - at))
-      if (piece.length === 0) break
-      at += piece.length
-      expectation.update(piece, at)
-    }
-    if (expectation.digestSoFar() !== sha256) return undefined
-    await file.truncate(bytes)
-    right = true
-    return file
-  } finally {
-    if (!right) file.close()
   }
 }
 

@@ -139,13 +139,10 @@ export class Disk {
     await this.#wait({ begin: end => this.#files.mkdir(path, { recursive: true }, end) })
   }
 
-  list(directory: string): Promise<readonly string[]> {
-    return this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
-  }
-
   /** The names in a directory; none when it does not exist or is not a directory. */
   async names(directory: string): Promise<readonly string[]> {
-    return (await valueUnlessMissing(this.list(directory), noName)) ?? []
+    const listed = this.#wait<string[]>({ begin: end => this.#files.readdir(directory, end) })
+    return (await valueUnlessMissing(listed, noName)) ?? []
   }
 
   /** The status of a path; undefined when it does not exist. Links are not followed. */
@@ -177,6 +174,8 @@ export function isForbidden(error: unknown): boolean {
   return ['EACCES', 'EPERM'].includes(systemCode(error) ?? '')
 }
 
+type FileOperation<T> = Pick<Operation<T>, 'begin' | 'over' | 'patience'>
+
 /** An open file. After `close` it is closed when its last operation has ended. */
 export class DiskFile {
   readonly #fd: number
@@ -196,7 +195,7 @@ export class DiskFile {
    * not use the buffers any more. After a missed deadline that is later than `done`.
    */
   read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
-    this.#run({ begin: this.#vector('readv', into, position), ...(over && { over }) }, done)
+    this.#run({ begin: this.#vector('readv', into, position), over }, done)
   }
 
   /** Writes the buffers at `position` and answers how many bytes the disk took. `over` is called as in `read`. */
@@ -254,7 +253,7 @@ export class DiskFile {
     return at
   }
 
-  #run<T>(operation: Operation<T>, done: End<T>): void {
+  #run<T>(operation: FileOperation<T>, done: End<T>): void {
     if (this.#closing) {
       operation.over?.()
       return done(new Error('the file is closed'))
@@ -266,11 +265,11 @@ export class DiskFile {
       if (this.#closing && this.#busy === 0) closeSoon(this.#files, this.#slots, this.#fd)
     }
     // The properties are written out, because a copy with `...` costs more than the operation.
-    const { begin, patience, insists, certain } = operation
-    this.#slots.run({ begin, over, patience, insists, certain }, done)
+    const { begin, patience } = operation
+    this.#slots.run({ begin, over, patience }, done)
   }
 
-  #wait<T>(operation: Operation<T>): Promise<T> {
+  #wait<T>(operation: FileOperation<T>): Promise<T> {
     return waited(done => this.#run(operation, done))
   }
 }

@@ -31,7 +31,7 @@ export function isFull(error: unknown): boolean {
 /** Throws a Failure when the directory has a newer layout. Logs an older layout, which stays as it is. */
 export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Promise<void> {
   const { directory } = layout
-  for (const name of await disk.list(directory)) {
+  for (const name of await disk.names(directory)) {
     const version = Number(/^v(\d{1,6})$/.exec(name)?.[1] ?? layoutVersion)
     if (version > layoutVersion) {
       throw new Failure(

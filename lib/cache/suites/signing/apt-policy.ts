@@ -14,12 +14,9 @@ import { moment } from '../../../figures.ts'
 
 /** The facts of a signature, in the numbers of RFC 9580 section 9. */
 export interface SignatureFacts {
-  /** The version of the signature packet. */
   readonly version: number
   readonly hash: number
-  /** The algorithm of the public key. */
   readonly algorithm: number
-  /** The length of an RSA key. */
   readonly bits?: number | undefined
   /** The curve of an elliptic curve key, when a keyring has the key. */
   readonly curve?: string | undefined

@@ -14,7 +14,6 @@ import {
   createSecureContext,
   rootCertificates,
   type SecureContext,
-  type SecureContextOptions,
 } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
@@ -38,11 +37,9 @@ import {
 export interface DialDeadlines {
   /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
-  /** Time for a TCP connection to one of them. */
   readonly connect: Milliseconds
   /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** Time for the TLS handshake. */
   readonly tls: Milliseconds
 }
 
@@ -97,8 +94,7 @@ const MOST_SESSIONS = 500
 
 export class Dialler {
   readonly #options: DialOptions
-  /** The parent proxies; undefined when all origins are asked directly. */
-  readonly parents: Parents | undefined
+  readonly parents: Parents
   readonly #names: NameLookup
   /**
    * The context for the well-known authorities alone is made for the first TLS connection: it takes tens of milliseconds, and many services
@@ -114,7 +110,7 @@ export class Dialler {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
     const { clock, lookup, ca = [], identity, parents } = options
-    this.parents = parents && new Parents(clock, parents)
+    this.parents = new Parents(clock, parents)
     this.#names = new NameLookup(clock, lookup)
     this.#trusted = ca
     this.#identity = identity
@@ -143,7 +139,6 @@ export class Dialler {
   /** A new connection by the first way that works. Throws an OriginFailure of the phase that failed, and then leaves no connection open. */
   async dial(request: DialRequest): Promise<DialledConnection> {
     const { parents } = this
-    if (parents === undefined) return this.dialBy(undefined, request)
     const ways = parents.waysTo(request.authority)
     for (const way of ways.slice(0, -1)) {
       const begun = this.#options.clock.elapsed()
@@ -162,7 +157,6 @@ export class Dialler {
     })
   }
 
-  /** A new connection by way of a parent, or directly. */
   async dialBy(parent: Way, request: DialRequest): Promise<DialledConnection> {
     const { authority, use } = request
     if (parent === undefined) {
@@ -180,7 +174,7 @@ export class Dialler {
         throw error
       },
     )
-    this.parents?.answered(parent)
+    this.parents.answered(parent)
     return use === 'https' ? this.#secure(connected, request) : connected
   }
 
@@ -324,8 +318,9 @@ function configuredContext(
 
 function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
   if (ca.length > 0 && identity === undefined) return contextTrusting(ca)
-  const trusted = ca.length === 0 ? { minVersion: 'TLSv1.2' as const } : trustOptions(ca)
-  return createSecureContext({ ...trusted, ...identity })
+  // A list replaces the well-known authorities, so it has to contain them.
+  const trusted = ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }
+  return createSecureContext({ minVersion: 'TLSv1.2', ...trusted, ...identity })
 }
 
 const DEADLINE_OF = {
@@ -342,16 +337,12 @@ const DEADLINE_OF = {
 
 let last: { readonly ca: readonly string[]; readonly context: SecureContext } | undefined
 
-/** The options of a context that trusts these certificates (PEM) in addition to the well-known ones. */
-function trustOptions(ca: readonly string[]): SecureContextOptions {
-  // A list replaces the well-known authorities, so it has to contain them.
-  return { minVersion: 'TLSv1.2', ca: [...rootCertificates, ...ca] }
-}
-
 /** A context that trusts these certificates (PEM) in addition to the well-known ones, and shows none. */
 export function contextTrusting(ca: readonly string[]): SecureContext {
   const same = last?.ca.length === ca.length && ca.every((pem, i) => pem === last?.ca[i])
-  if (last === undefined || !same)
-    last = { ca: [...ca], context: createSecureContext(trustOptions(ca)) }
+  if (last === undefined || !same) {
+    const trusted = [...rootCertificates, ...ca]
+    last = { ca: [...ca], context: createSecureContext({ minVersion: 'TLSv1.2', ca: trusted }) }
+  }
   return last.context
 }

@@ -26,7 +26,6 @@ interface Memory {
   readonly until: Milliseconds
 }
 
-/** The most look-ups at a time. */
 const AT_ONCE = 2
 /** How long an answer and a failure are remembered. */
 const ANSWER: Milliseconds = 10_000

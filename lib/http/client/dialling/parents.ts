@@ -62,6 +62,7 @@ const shortFields: Milliseconds = 10_000
 const trust: Milliseconds = 60_000
 
 const onlyDirectly: readonly Way[] = [undefined]
+const noParents: ParentRules = { parents: [], asks: () => false, direct: true }
 
 export class Parents {
   readonly #clock: Clock
@@ -69,7 +70,7 @@ export class Parents {
   readonly #rests: Rests
   readonly #known: ReadonlyMap<Parent, Known>
 
-  constructor(clock: Clock, rules: ParentRules) {
+  constructor(clock: Clock, rules: ParentRules = noParents) {
     this.#clock = clock
     this.#rules = rules
     this.#rests = new Rests(clock)
@@ -82,6 +83,7 @@ export class Parents {
   /** The ways for a request that goes now; at least one. Those that failed recently come last. */
   waysTo(authority: Authority): readonly Way[] {
     const { parents, asks, direct } = this.#rules
+    if (parents.length === 0) return onlyDirectly
     const all = parents.filter(parent => asks(parent, authority))
     if (all.length === 0) return onlyDirectly
     if (all.length === 1 && !direct) return all
@@ -140,7 +142,6 @@ function isCertain({ cause }: OriginFailure): boolean {
   return cause instanceof OriginFailure || cause instanceof ConnectRefused
 }
 
-/** The deadlines at a parent. */
 interface ParentDeadlines {
   readonly lookup: Milliseconds
   readonly connect: Milliseconds

@@ -71,16 +71,16 @@ t.test(
       t.equal(fields.get('Proxy-Authorization'), basic('bob:two'), 'its own credentials')
     }
     t.strictSame(changes, [`127.0.0.1:${dead} ORIGIN_PARENT_PROXY_FAILED`], 'said once')
-    t.match(client.dialler.parents?.states(), [
+    t.match(client.dialler.parents.states(), [
       { failed: 1, answered: 0, because: /could not be used/ },
       { failed: 0, answered: 3, because: undefined },
     ])
     clock.advance(10_000)
     await textOf((await client.request(asking(uri))).content)
-    t.match(client.dialler.parents?.states(), [{ failed: 2 }, { answered: 4 }], 'tried once more')
+    t.match(client.dialler.parents.states(), [{ failed: 2 }, { answered: 4 }], 'tried once more')
     clock.advance(10_000)
     await textOf((await client.request(asking(uri))).content)
-    t.match(client.dialler.parents?.states(), [{ failed: 2 }, {}], 'the rest has doubled')
+    t.match(client.dialler.parents.states(), [{ failed: 2 }, {}], 'the rest has doubled')
   },
 )
 
@@ -231,7 +231,7 @@ t.test('when all are passed over, they are tried all the same', async t => {
   const { client } = clientBy(t, [at(one), at(two)])
   for (let i = 1; i < 3; i += 1) {
     await t.rejects(client.request(asking(uri)), { code: 'ORIGIN_PARENT_PROXY_FAILED' })
-    t.match(client.dialler.parents?.states(), [{ failed: i }, { failed: i }])
+    t.match(client.dialler.parents.states(), [{ failed: i }, { failed: i }])
   }
 })
 
