@@ -26,7 +26,6 @@ import { Builds } from './builds/builds.ts'
 import { missingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
-import { delayCommands } from './control/delays.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { connectHandler } from './intercept/connect.ts'
 import { Https } from './intercept/https.ts'
@@ -265,7 +264,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
         log: log.child({ part: 'builds' }),
       }),
       updates: answers.updates,
-      delayed: delayCommands({ ...answers, store, clock, cacheDirectory: config.cacheDirectory }),
+      delayed: { ...answers, store, clock, cacheDirectory: config.cacheDirectory },
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
@@ -438,15 +437,15 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
   return {
     onFetched: (bytes: number): void => {
       statistics.fetched(bytes)
-      metrics.fetched(bytes)
+      metrics.fetched.add({}, bytes)
     },
     onFailover: (): void => metrics.count('failover'),
     onImpostor: (): void => metrics.count('impostor'),
-    onNotStored: (because: string): void => metrics.notStored(because),
-    onWrong: (failure: Failure): void => metrics.wrongContent(failure.code),
+    onNotStored: (because: string): void => metrics.notStored.add({ because }),
+    onWrong: ({ code }: Failure): void => metrics.wrongContent.add({ code }),
     onAhead: (result: 'fetched' | 'failed', bytes: number): void =>
       metrics.fetchedAhead(result, bytes),
-    onRefresh: (result: RefreshResult): void => metrics.refreshed(result),
+    onRefresh: (result: RefreshResult): void => metrics.refreshes.add({ result }),
   }
 }
 

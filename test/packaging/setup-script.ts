@@ -5,7 +5,7 @@
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { setupScript } from '../../lib/cache/operations/examples/setup-script.ts'
+import { setupScript } from '../../lib/cache/operations/examples.ts'
 import { noOverlay, overlayRoot } from '../fixtures/archive/overlay-root.ts'
 import { fetchThrough, type Lab, noLab, setUp } from '../fixtures/cache/lab.ts'
 import { ProxyProcess } from '../fixtures/cache/proxy-process.ts'
@@ -16,7 +16,7 @@ t.setTimeout(600_000)
 
 const conf = 'etc/apt/apt.conf.d/30cachesvc'
 const script = setupScript({
-  here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', numeric: true, from: 'loopback' },
+  here: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1', from: 'loopback' },
   proxies: [],
 })
 

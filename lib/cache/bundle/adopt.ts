@@ -26,7 +26,6 @@ export interface LeftOutFile {
   /** The path or the URL of the file. */
   readonly name: string
   readonly reason: LeftOutReason
-  /** A detail of the reason, if there is one. */
   readonly because?: string
 }
 
@@ -34,10 +33,8 @@ export interface ImportCounts {
   /** The number of entries, and the bytes of their contents, each counted once. */
   files: number
   bytes: number
-  /** The number of files that the store had already. */
   known: number
   readonly leftOut: LeftOutFile[]
-  /** The imported records of builds. */
   readonly builds: Build[]
 }
 
@@ -47,7 +44,6 @@ export const entryUnreadable = 'the disk cannot read what the store has of it'
 interface WantedContent {
   readonly digest: string
   readonly size: number
-  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 

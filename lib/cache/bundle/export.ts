@@ -21,9 +21,7 @@ interface ExportParts {
   readonly now: number
   /** The name and the version of the program that writes the bundle. */
   readonly by: string
-  /** Whether the file with a key goes into the bundle. */
   readonly chosen: (key: string) => boolean
-  /** Further members at the end of the bundle. */
   readonly members?: readonly ExtraMember[] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void

@@ -28,9 +28,7 @@ import { type TarMember, tarMembers } from './tar.ts'
 
 interface ImportParts {
   readonly store: Pick<Store, 'download' | 'read' | 'put'>
-  /** Whether the store stays unchanged. */
   readonly dryRun: boolean
-  /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }
 

@@ -44,7 +44,6 @@ interface Candidate {
   readonly place: FileDestination | undefined
   /** The reason why it is left out unless an index names it. */
   readonly otherwise: { readonly reason: LeftOutReason; readonly because?: string } | undefined
-  /** The URLs that indexes give it. */
   readonly named: Set<string>
   /** Whether an index names other content for its place. */
   contradicted: boolean
@@ -70,7 +69,6 @@ class Tree {
   readonly #byDigest = new Map<string, Candidate[]>()
   /** The files by the decoded URL of their place. */
   readonly #byName = new Map<string, Candidate>()
-  /** The indexes in the directory. */
   readonly #indexes: { readonly index: Index; readonly path: string }[] = []
 
   constructor(parts: TreeParts) {
@@ -100,7 +98,6 @@ class Tree {
     }
   }
 
-  /** Compares the candidates with the indexes of the store and of the directory. */
   async readIndexes(): Promise<void> {
     const { store } = this.#parts
     // An index that cannot be read counts as empty.
@@ -116,7 +113,6 @@ class Tree {
     }
   }
 
-  /** Imports the candidates that may be imported. */
   async adopt(): Promise<void> {
     for (const candidate of this.#candidates) {
       for (const key of this.#keysOf(candidate)) await this.#put(key, candidate)
@@ -255,7 +251,6 @@ function contentOf(path: string): AsyncIterable<Buffer> {
  * - Names at the top that begin with `_` are for apt-cacher-ng itself.
  */
 
-/** A file below the directory. */
 interface FoundFile {
   /** The path from the directory on. */
   readonly path: string
@@ -320,7 +315,6 @@ function urlByPlace(path: string, source: string | undefined): string | undefine
   return /^[a-z0-9-]+(\.[a-z0-9-]+)+(:\d{1,5})?$/.test(top) ? `http://${top}/${below}` : undefined
 }
 
-/** A decoded URL in the form for requests. */
 function encodedUrl(url: string): string {
   const [, begin = '', path = ''] = /^([a-z]+:\/\/[^/]*)(.*)$/s.exec(url) ?? []
   return begin + path.split('/').map(encodeURIComponent).join('/')

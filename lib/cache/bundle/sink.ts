@@ -75,7 +75,6 @@ async function directorySink(path: string): Promise<Sink> {
   }
 }
 
-/** Writes the content. Returns the number of its bytes. */
 async function write(file: FileHandle, size: number, content: Pieces): Promise<number> {
   let written = 0
   for await (const piece of content) {

@@ -8,12 +8,10 @@ import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
 
 export type Line = CommandLine<typeof cachesvc>
 
-/** The orders of `list`. */
 const listOrders = ['url', 'size', 'used'] as const
 
 export type ListOrder = (typeof listOrders)[number]
 
-/** The formats in which a build is exported. */
 const buildFormats = ['bundle', 'list', 'spdx'] as const
 
 export type BuildFormat = (typeof buildFormats)[number]

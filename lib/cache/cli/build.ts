@@ -16,7 +16,6 @@ import { askService } from './ask.ts'
 import { exportChosen } from './bundle.ts'
 import { printComplaint } from './terminal.ts'
 
-/** The operands that each action takes. */
 const actions: Readonly<Record<string, string>> = {
   list: '',
   show: 'NAME',

@@ -112,7 +112,6 @@ export async function importRules(
   return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
-/** The most files that are listed for one reason. */
 const mostListed = 10
 
 function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun: boolean): string {

@@ -146,10 +146,8 @@ async function divided(
   return [...bounds, undefined]
 }
 
-/** The number of lines that are written at once. */
 const batch = 1000
 
-/** Prints a line for each entry, many at a time. */
 async function printLines(
   all: readonly ListedEntry[],
   line: (one: ListedEntry) => string,

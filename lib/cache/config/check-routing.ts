@@ -57,13 +57,12 @@ export function checkRouting(config: Config): Remarks {
     ['ubuntu', ubuntuServer],
     ['debian', debianServer],
   ] as const) {
+    const at = ['overrides', `${name}_server`]
+    warnings.push(...refusedAt(at, server, policy))
     if (server === undefined || names.includes(name)) continue
-    const text = `has no effect: the file of \`overrides.mirrors\` has no archive ${name}`
-    warn(['overrides', `${name}_server`], text)
+    warn(at, `has no effect: the file of \`overrides.mirrors\` has no archive ${name}`)
   }
   warnings.push(
-    ...refusedAt(['overrides', 'ubuntu_server'], ubuntuServer, policy),
-    ...refusedAt(['overrides', 'debian_server'], debianServer, policy),
     // An archive with `with` is left alone when the policy refuses its host, so it needs no warning.
     ...config.knownArchives
       .filter(archive => archive.with === undefined)

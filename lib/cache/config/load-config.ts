@@ -136,7 +136,6 @@ function without(tree: unknown, [step = '', ...below]: readonly string[]): unkno
   return below.length === 0 ? others : { ...others, [step]: without(member, below) }
 }
 
-/** Problems with settings that `listen` replaces. */
 function listenTwice(found: unknown): Remark[] {
   if (valueAt(found, ['listen']) === undefined) return []
   return ['listen_address', 'listen_port', 'alternative_ports']

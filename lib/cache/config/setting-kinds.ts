@@ -326,7 +326,6 @@ function readPatterns(name: string, found: unknown): ReadResult<readonly HostPat
   return readResult(patterns)
 }
 
-/** Ports from the first to the last, both included. */
 interface PortRange {
   readonly first: number
   readonly last: number

@@ -11,7 +11,6 @@ import { type Build, contentsOf, isFile } from '../builds/build.ts'
 import { buildOfList } from '../builds/build-file.ts'
 import type { Builds } from '../builds/builds.ts'
 
-/** The request of the command. */
 interface BuildRequest {
   readonly act: string
   readonly name: string
@@ -19,9 +18,7 @@ interface BuildRequest {
   readonly json: boolean
 }
 
-/** The bytes of the largest list that is read. */
 const mostListBytes = 64 * 1024 * 1024
-/** The most problems that are printed. */
 const mostProblems = 50
 
 export async function buildAnswer(

@@ -26,6 +26,7 @@ import type { Store } from '../store/store.ts'
 import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { WrongFile } from '../verify/report.ts'
 import { buildAnswer } from './builds.ts'
+import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
@@ -40,8 +41,7 @@ export interface ControlParts {
   readonly fetchMissing: (name: string) => Promise<number | string>
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
-  /** The commands about delayed suites. */
-  readonly delayed: (act: 'release' | 'changes', request: unknown) => Promise<CommandAnswer>
+  readonly delayed: DelayCommandParts
   readonly evict: (wrong: WrongFile) => Promise<Fate>
   readonly reload: Reload
   /** The warnings of the last reload, and the settings that wait for a restart. */
@@ -53,7 +53,8 @@ export function control(parts: ControlParts): RequestHandler {
   return async (request): Promise<CommandAnswer | Fate> => {
     const wrong = readEvictRequest(request)
     if (wrong !== undefined) return parts.evict(wrong)
-    const { do: act, json, of } = isRecord(request) ? request : {}
+    const asked = isRecord(request) ? request : {}
+    const { do: act, json, of } = asked
     const { sources } = parts
     switch (act) {
       case 'status': {
@@ -74,12 +75,13 @@ export function control(parts: ControlParts): RequestHandler {
       case 'refresh':
         return changed(act, String(of), parts)
       case 'release':
+        return releaseSuites(asked, parts.delayed)
       case 'changes':
-        return parts.delayed(act, request)
+        return suiteChanges(asked, parts.delayed)
       case 'build': {
-        const { act: verb, name, file } = isRecord(request) ? request : {}
-        const asked = { act: String(verb), name: String(name), file: String(file) }
-        return buildAnswer(parts.builds, parts.fetchMissing, { ...asked, json: json === true })
+        const { act: verb, name, file } = asked
+        const wanted = { act: String(verb), name: String(name), file: String(file) }
+        return buildAnswer(parts.builds, parts.fetchMissing, { ...wanted, json: json === true })
       }
       case 'reload':
         return reloadAnswer(parts.reload, parts.remarks)

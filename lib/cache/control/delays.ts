@@ -5,17 +5,17 @@ import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-s
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { countOf, moment } from '../../figures.ts'
-import { isRecord, jsonText } from '../../json.ts'
+import { type JsonObject, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import { type Change, changesBetween, countOfChanges } from '../delay/changes.ts'
 import { suiteName } from '../delay/delay.ts'
 import type { Store } from '../store/store.ts'
-import { generationOf, keyIn, type Suite } from '../suites/generation.ts'
+import { type Generation, generationOf, keyIn, type Suite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
-interface DelayCommandParts {
+export interface DelayCommandParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly suites: Pick<Suites, 'all' | 'at'>
@@ -30,16 +30,13 @@ const longestQuestion: Milliseconds = 60_000
 /** The longest text of an operator that is kept, in characters. */
 const mostText = 500
 
-/** Answers both commands. */
-export function delayCommands(parts: DelayCommandParts) {
-  return (act: 'release' | 'changes', request: unknown): Promise<CommandAnswer> =>
-    act === 'release' ? releaseSuites(request, parts) : suiteChanges(request, parts)
-}
-
 /** Lets generations through. It asks the origins first, because the wanted generation may be a moment old. */
-async function releaseSuites(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+export async function releaseSuites(
+  request: JsonObject,
+  parts: DelayCommandParts,
+): Promise<CommandAnswer> {
   const { suites, delays, clock } = parts
-  const { until, by, reason } = isRecord(request) ? request : {}
+  const { until, by, reason } = request
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
   const text = (value: unknown): string =>
@@ -72,11 +69,14 @@ export interface SuiteChanges {
 }
 
 /** Lists the packages whose waiting version differs from that of clients, with both versions. */
-async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise<CommandAnswer> {
+export async function suiteChanges(
+  request: JsonObject,
+  parts: DelayCommandParts,
+): Promise<CommandAnswer> {
   const { suites, delays, cacheDirectory } = parts
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
-  const json = isRecord(request) && request['json'] === true
+  const json = request['json'] === true
   const lines: string[] = []
   const values: SuiteChanges[] = []
   for (const at of chosen) {
@@ -89,22 +89,19 @@ async function suiteChanges(request: unknown, parts: DelayCommandParts): Promise
         ? []
         : await changesBetween({ cacheDirectory, before: adopted.contents, after: last.contents })
     values.push({ suite: at, changes })
-    lines.push(
-      headOf(at, last?.date, { waits: last !== undefined, changes }),
-      ...changes.map(lineOf),
-    )
+    lines.push(headOf(at, last, changes), ...changes.map(lineOf))
   }
   return outputAnswer(json ? jsonText(values) : `${lines.join('\n')}\n`)
 }
 
 function headOf(
   at: string,
-  date: Milliseconds | undefined,
-  { waits, changes }: { readonly waits: boolean; readonly changes: readonly Change[] },
+  last: Pick<Generation, 'date'> | undefined,
+  changes: readonly Change[],
 ): string {
-  if (!waits) return `${at}: nothing waits`
+  if (last === undefined) return `${at}: nothing waits`
   const { packages } = countOfChanges(changes)
-  const of = date === undefined ? 'an undated one' : `that of ${moment(date)}`
+  const of = last.date === undefined ? 'an undated one' : `that of ${moment(last.date)}`
   return `${at}: ${of} waits and changes ${countOf(packages, 'package')}`
 }
 
@@ -114,10 +111,9 @@ function lineOf({ name, architecture, ...change }: Change): string {
 
 /** The delayed suites that a command means, or a sentence when it means none. */
 function chosenSuites(
-  request: unknown,
+  { of, suites: names }: JsonObject,
   { suites, delays }: Pick<DelayCommandParts, 'suites' | 'delays'>,
 ): readonly string[] | string {
-  const { of, suites: names } = isRecord(request) ? request : {}
   const place = String(of)
     .replace(/^https?:\/\//, '')
     .replace(/\/+$/, '')

@@ -98,7 +98,6 @@ export async function remove(
   return { ...amount, left: await store.removeContents(digests) }
 }
 
-/** The number of keys in one call of `onRemoved`. */
 const atOnce = 1000
 
 /** Marks the chosen files, so that the next request for each asks the origin, even for files whose content never changes. */
@@ -114,7 +113,6 @@ export function refresh(
   })
 }
 
-/** The files on which a command acted, and their bytes. */
 interface Amount {
   readonly files: number
   readonly bytes: number

@@ -5,10 +5,9 @@
 import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
-import { delayText } from '../operations/delay-text.ts'
 import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
-import { sharedText } from '../operations/shared-text.ts'
 import type { OperationsSources } from '../operations/sources.ts'
+import { delayText, sharedText } from '../operations/state-text.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
@@ -89,7 +88,6 @@ const states: Readonly<Record<ServiceState['is'], string>> = {
   broken: 'not ready',
 }
 
-/** The most downloads, and the most delayed suites, that are listed. */
 const mostListed = 20
 
 export function statusText(status: Status): string {

@@ -6,12 +6,11 @@ import { countOf, size } from '../../figures.ts'
 import { ownName, userName } from '../../files/directory-owner.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type Authority, formatAuthority, parseHost } from '../../http/message/target.ts'
-import { isIP, isLoopback, normaliseAddress } from '../../ip.ts'
+import { isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { UnremovableContents } from '../store/store.ts'
-import { behindCautions } from './behind-text.ts'
-import { delayCautions } from './delay-text.ts'
 import type { Listener, OperationsSources } from './sources.ts'
+import { behindCautions, delayCautions } from './state-text.ts'
 
 /** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {
@@ -19,8 +18,6 @@ export interface Endpoint {
   readonly port: number
   /** `http://cache.example.org:3142`, without a slash at the end. */
   readonly url: string
-  readonly numeric: boolean
-  /** The source of the host. */
   readonly from: HostOrigin
 }
 
@@ -42,7 +39,7 @@ export function endpoint(
   const port = main?.port ?? config.listen[0]?.port ?? fallbackPort
   const scheme = main?.secure === true ? 'https' : 'http'
   const url = `${scheme}://${formatAuthority({ host, port })}`
-  return { host, port, url, numeric: isIP(host) !== 0, from }
+  return { host, port, url, from }
 }
 
 /**
@@ -63,7 +60,7 @@ export function endpointFor(
   const ports = listeners().filter(listener => !listener.secure)
   const port = ports.find(listener => listener.port === asked.port)?.port ?? usual.port
   const url = `${usual.url.slice(0, usual.url.indexOf(':'))}://${formatAuthority({ host, port })}`
-  return { host, port, url, numeric: address !== undefined, from: 'request' }
+  return { host, port, url, from: 'request' }
 }
 
 type EndpointSources = Pick<OperationsSources, 'config' | 'addresses' | 'hostname' | 'listeners'>

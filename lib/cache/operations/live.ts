@@ -10,9 +10,7 @@ import { serviceState } from './endpoint.ts'
 import type { OperationsSources } from './sources.ts'
 import { liveFigures } from './views/index-view.ts'
 
-/** The time after which a page gets new figures. */
 const interval: Milliseconds = 2000
-/** The most pages that get figures at the same time. */
 const mostPages = 20
 /** The most events of one stream. The browser then asks again, so that the policy is applied again. */
 const mostEvents = 300

@@ -10,7 +10,6 @@ import type { Outcome } from '../rfc9111/outcome.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
-/** The gauges and their help texts. */
 const gauges = {
   client_connections: 'Open client connections.',
   clients_waiting_for_rate: 'Clients of which content waits for `limits.per_client.rate`.',
@@ -162,13 +161,13 @@ export class CacheMetrics {
     byArchive,
   )
   readonly #archives = new Set<string>()
-  readonly #fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
-  readonly #wrong = this.#counter(
+  readonly fetched = this.#counter('fetched_bytes', 'Bytes of content fetched from origins.', [])
+  readonly wrongContent = this.#counter(
     'wrong_content',
     'Responses of origins cut off because their content was not what an index or its name promises.',
     ['code'],
   )
-  readonly #notStored = this.#counter(
+  readonly notStored = this.#counter(
     'not_stored',
     'Responses of origins passed on and not stored, by reason: their fields forbid it (private, no-store, vary), or they are not the whole file (partial, page, empty, format).',
     ['because'],
@@ -189,7 +188,7 @@ export class CacheMetrics {
     'Bytes of those removed.',
     [],
   )
-  readonly #refreshes = this.#counter(
+  readonly refreshes = this.#counter(
     'suite_refreshes',
     'Release files that origins were asked about by schedule, by result: confirmed, updated or failed.',
     ['result'],
@@ -277,7 +276,6 @@ export class CacheMetrics {
     )
   }
 
-  /** Adds the metrics of the store that several nodes share. */
   readShared(shared: () => SharedState | undefined): void {
     const of = (read: (state: SharedState) => number) => () => {
       const state = shared()
@@ -287,10 +285,7 @@ export class CacheMetrics {
       this.#metrics.reading({ name: `cachesvc_shared_store_${name}`, help }, of(read))
     }
     for (const [name, help, read] of sharedCounters) {
-      const counter = { name: `cachesvc_shared_store_${name}_total`, help, labels: [] } as const
-      this.#metrics.readings({ ...counter, type: 'counter' }, () => [
-        { labels: {}, value: of(read)() },
-      ])
+      this.#metrics.total({ name: `cachesvc_shared_store_${name}_total`, help }, of(read))
     }
     this.#metrics.readings(
       {
@@ -310,7 +305,6 @@ export class CacheMetrics {
     return this.#metrics.counter<L>({ name: `cachesvc_${name}_total`, help, labels })
   }
 
-  /** Counts an exchange by the outcome in the facts of its response. */
   exchange({ response, sent, complete, duration }: Exchange): void {
     const named = response.facts?.['outcome']
     const outcome = typeof named === 'string' && outcomes.has(named) ? named : 'operations'
@@ -335,20 +329,8 @@ export class CacheMetrics {
     this.#archiveSent.add({ archive, outcome }, sent)
   }
 
-  fetched(bytes: number): void {
-    this.#fetched.add({}, bytes)
-  }
-
   count(event: keyof typeof events): void {
     this.#events.get(event)?.add({})
-  }
-
-  wrongContent(code: string): void {
-    this.#wrong.add({ code })
-  }
-
-  notStored(because: string): void {
-    this.#notStored.add({ because })
   }
 
   fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
@@ -359,10 +341,6 @@ export class CacheMetrics {
   removedUnreferenced(bytes: number): void {
     this.#unreferenced.add({})
     this.#unreferencedBytes.add({}, bytes)
-  }
-
-  refreshed(result: 'confirmed' | 'updated' | 'failed'): void {
-    this.#refreshes.add({ result })
   }
 
   text(): string {

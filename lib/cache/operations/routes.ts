@@ -18,7 +18,7 @@ import { AddressSet } from '../../ip.ts'
 import { packageRoot, projectPage } from '../../package.ts'
 import { Templates, type View } from '../../template.ts'
 import { endpointFor, serviceState, upkeepCautions } from './endpoint.ts'
-import { setupScript } from './examples/setup-script.ts'
+import { setupScript } from './examples.ts'
 import { LiveEvents } from './live.ts'
 import { healthCheckPaths, operationsPrefix } from './paths.ts'
 import type { OperationsSources } from './sources.ts'
@@ -171,11 +171,9 @@ function pageTable(
 interface PageParts {
   readonly live: LiveEvents
   readonly render: Render
-  /** Reads a file beside the templates. */
   readonly read: (name: string) => Buffer
 }
 
-/** The values of the template `state`. */
 async function stateView(sources: OperationsSources): Promise<View> {
   const { is, because, cautions } = await serviceState(sources)
   const state = { ready: is === 'ready', doubtful: is === 'doubtful', broken: is === 'broken' }

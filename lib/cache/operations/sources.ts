@@ -28,7 +28,6 @@ export interface OperationsSources {
   readonly config: Config
   readonly admits: (client: string) => boolean
   readonly warnings: () => readonly string[]
-  /** The states of the parent proxies, in their order. */
   readonly parents: () => readonly ParentState[]
   /** The open listeners, with the main one first. */
   readonly listeners: () => readonly Listener[]
@@ -38,7 +37,6 @@ export interface OperationsSources {
   readonly unremovable: () => UnremovableContents
   /** The number of builds, and the bytes of the contents that are kept for them. */
   readonly builds: () => { readonly count: number; readonly bytes: number }
-  /** The host name of the machine. */
   readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined
@@ -55,7 +53,6 @@ export interface OperationsSources {
   readonly nothingStored: () => string | undefined
   /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
-  /** The state of the store that several nodes share; undefined without one. */
   readonly shared: () => SharedState | undefined
   readonly verification: () => Verification
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
@@ -80,12 +77,7 @@ export interface Listener {
 }
 
 /** The activity of the service now and lately. */
-export interface ActivityReport
-  extends Pick<
-    Activity,
-    'started' | 'rates' | 'runs' | 'problems' | 'archives' | 'clients' | 'clientsToday'
-  > {
-  /** The number of connections of clients. */
+export interface ActivityReport extends Omit<Activity, 'note'> {
   readonly connections: number
   /** The number of clients whose content waits for `limits.per_client.rate`. */
   readonly waitingForRate: number

@@ -20,11 +20,11 @@ import { historyReport, report } from '../stats/report.ts'
 import type { Statistics } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import type { UnreferencedPackages } from '../suites/unreferenced.ts'
-import { isBehind } from './behind-text.ts'
 import { LiveEvents } from './live.ts'
 import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './metrics.ts'
 import { operationsHandler } from './routes.ts'
 import type { OperationsSources, SuiteState, Verification } from './sources.ts'
+import { isBehind } from './state-text.ts'
 
 interface OperationsParts
   extends Pick<
@@ -54,8 +54,7 @@ interface OperationsParts
 
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, updates, delays } = parts
-  const { negative, origin, fetcher, shares } = parts
+  const { clock, version, rules, https, store, suites, delays, origin, fetcher } = parts
   const { statistics, activity, metrics, verification, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -147,18 +146,10 @@ export async function operationsOf(parts: OperationsParts) {
     },
     explain: url =>
       explain(url, {
+        ...parts,
         rules: rules(),
-        store,
-        shares,
-        suites,
-        updates,
-        delays,
-        negative,
-        fetcher,
         parents,
-        builds: parts.builds,
         shared: parts.shared?.state,
-        isShared: parts.isShared,
         now: clock.now(),
       }),
   }
@@ -167,9 +158,7 @@ export async function operationsOf(parts: OperationsParts) {
 }
 
 /** The suites whose clients get an earlier Release file than the origin has. The one that is behind for the longest time is first. */
-function suitesBehind(
-  parts: Pick<AnswerParts, 'suites' | 'updates' | 'delays' | 'changeCounts'>,
-): readonly SuiteBehind[] {
+function suitesBehind(parts: OperationsParts): readonly SuiteBehind[] {
   return suiteStates(parts)
     .flatMap(({ name, behind }) => {
       if (behind === undefined || !isBehind(behind)) return []
@@ -186,7 +175,7 @@ function suitesBehind(
 }
 
 /** The suites whose signature apt refuses now or later, with the earliest first. */
-function signatureEnds({ suites }: Pick<AnswerParts, 'suites'>): readonly SignatureOfSuite[] {
+function signatureEnds({ suites }: OperationsParts): readonly SignatureOfSuite[] {
   return suites.all
     .flatMap(({ at, generations: [generation] }) => {
       const ends = generation?.signature.ends
@@ -195,12 +184,8 @@ function signatureEnds({ suites }: Pick<AnswerParts, 'suites'>): readonly Signat
     .sort((a, b) => a.at - b.at)
 }
 
-function suiteStates({
-  suites,
-  updates,
-  delays,
-  changeCounts,
-}: Pick<AnswerParts, 'suites' | 'updates' | 'delays' | 'changeCounts'>): readonly SuiteState[] {
+function suiteStates(parts: OperationsParts): readonly SuiteState[] {
+  const { suites, updates, delays, changeCounts } = parts
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents } = generation

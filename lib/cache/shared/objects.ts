@@ -62,9 +62,7 @@ function entryIn(value: unknown): Entry | undefined {
 }
 
 export interface LeaseRecord {
-  /** The name of the node. */
   readonly node: string
-  /** The `peer_url` of the node. */
   readonly peer: TargetUri | undefined
   /** A text that no other lease has. */
   readonly id: string

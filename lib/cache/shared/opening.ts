@@ -4,13 +4,11 @@
  */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { Clock } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { Failure } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { formatUri } from '../../http/message/target.ts'
-import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import { bucketCredentials } from './s3/credentials.ts'
 import { SharedBucket, type SharedBucketParts } from './shared-bucket.ts'
@@ -18,15 +16,12 @@ import type { SharedStore } from './shared-store.ts'
 
 type Settings = Config['sharedStore']
 
-interface SharedStoreParts extends Pick<SharedBucketParts, 'store' | 'shares'> {
-  readonly clock: Clock
-  readonly log: Logger
+interface SharedStoreParts
+  extends Pick<SharedBucketParts, 'clock' | 'log' | 'store' | 'shares' | 'directory'> {
   readonly blocks: BlockPool
   /** Certificate authorities to trust besides those of Node, PEM. */
   readonly authorities: readonly string[]
   readonly lookup?: Lookup | undefined
-  /** The cache directory. */
-  readonly directory: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 

@@ -26,9 +26,7 @@ interface RenewalParts {
   readonly store: Pick<Store, 'list'>
   /** The age at which the lifecycle rule of the bucket removes objects; 0 when there is no rule. */
   readonly expire: () => Milliseconds
-  /** Whether the store can be used now. */
   readonly usable: () => boolean
-  /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
   readonly offer: (key: string, size: number) => void
 }
@@ -54,12 +52,10 @@ export class Renewal {
     this.#parts = parts
   }
 
-  /** The number of objects that have been renewed. */
   get count(): number {
     return this.#count
   }
 
-  /** Begins the rounds. */
   begin(): void {
     this.#later(this.#slot() / 4)
   }

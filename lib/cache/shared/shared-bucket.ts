@@ -30,7 +30,6 @@ import { SuiteObjects } from './suites/suite-objects.ts'
 import { Uploads } from './uploads.ts'
 
 export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
-  readonly clock: Clock
   readonly log: Logger
   /** The URL of the setting, for status and log. */
   readonly url: string
@@ -61,7 +60,6 @@ export class SharedBucket implements SharedStore {
   readonly #renewal: Renewal
   readonly #requests = new Map<SharedOperation, Map<SharedOutcome, number>>()
   #conditional: 'unknown' | 'on' | 'off' = 'unknown'
-  /** The first trial of the engine. */
   #trial: Promise<unknown> = Promise.resolve()
   #wrong = 0
 

@@ -72,7 +72,6 @@ export interface SuiteRecord {
   readonly date: Milliseconds
   /** When it was adopted, by the clock of the node. */
   readonly adopted: Milliseconds
-  /** The name of the node. */
   readonly node: string
 }
 
@@ -111,7 +110,6 @@ export interface SharedState {
   }
   /** The number of contents that did not have their digest. */
   readonly wrong: number
-  /** The number of objects that were renewed. */
   readonly renewed: number
   /** Bytes of the largest content that is shared. */
   readonly largest: number

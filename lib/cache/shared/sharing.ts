@@ -52,7 +52,7 @@ export function sharingOf(parts: SharingParts) {
   const nearer = new SharedNearer({
     ...parts,
     peers,
-    pointer: at => pointers.of(at),
+    pointers,
     onTaken: ({ key, digest }) => offered.set(key, digest),
     onWrong: digest => {
       for (const [key, known] of offered.entries()) if (known === digest) offered.delete(key)

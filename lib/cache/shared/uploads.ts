@@ -37,17 +37,12 @@ interface UploadParts {
   readonly log: Logger
   readonly bucket: Bucket
   readonly store: Pick<Store, 'read' | 'content'>
-  /** The cache directory. */
   readonly directory: string
-  /** Whether the shared store takes writes now. */
   readonly writable: () => boolean
-  /** Whether the shared store has conditional writes. */
   readonly conditional: () => boolean
-  /** Whether the file of a key is shared. */
   readonly shares: (key: string) => boolean
 }
 
-/** The name of the list's file in the cache directory. */
 const uploadsFile = 'shared-uploads'
 
 const mostWaiting = 10_000
@@ -69,12 +64,10 @@ export class Uploads {
   /** The waiting keys that come first and have lanes of their own, with the entry to upload, which the store may not have under the key yet. */
   readonly #urgent = new Map<string, Entry>()
   readonly #running = new Map<string, Promise<void>>()
-  /** The callers that wait for the end of an upload. */
   readonly #settling = new Map<string, ReadonlyArray<(uploaded: boolean) => void>>()
   #done = 0
   #dropped = 0
   #cancelSave: (() => void) | undefined
-  /** Whether the last write of the list succeeded. */
   #saved = true
   #closed = false
 
@@ -138,7 +131,7 @@ export class Uploads {
       const tries = this.#waiting.get(key) ?? 0
       const urgent = this.#urgent.get(key)
       this.#forget(key)
-      this.#running.set(key, this.#run(key, { tries, urgent }))
+      this.#running.set(key, this.#run(key, tries, urgent))
     }
   }
 
@@ -169,7 +162,7 @@ export class Uploads {
     this.#urgent.delete(key)
   }
 
-  async #run(key: string, { tries, urgent }: Turn): Promise<void> {
+  async #run(key: string, tries: number, urgent: Entry | undefined): Promise<void> {
     // The promise must be in `#running` before the upload begins.
     await Promise.resolve()
     let came: Uploaded = 'gone'
@@ -283,12 +276,6 @@ export class Uploads {
       this.#saved = false
     }
   }
-}
-
-/** The facts of an upload that begins. */
-interface Turn {
-  readonly tries: number
-  readonly urgent: Entry | undefined
 }
 
 /** The result of an upload. `gone` means that this node does not have the file any more, or does not share it. */

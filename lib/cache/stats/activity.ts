@@ -25,9 +25,7 @@ export interface AnsweredRequest {
   readonly status: number
   readonly outcome: string
   readonly because: string
-  /** The bytes of content that the client got. */
   readonly bytes: number
-  readonly duration: number
   readonly complete: boolean
   /** Whether the response was cut off because the client read too slowly. */
   readonly slowClient: boolean
@@ -37,9 +35,7 @@ export interface AnsweredRequest {
 
 /** A series of requests of one program on one client without a long pause, such as one `apt update`. */
 export interface Run extends Pick<AnsweredRequest, 'client' | 'agent'> {
-  /** The moment when its first request came. */
   readonly first: Milliseconds
-  /** The moment when its last request ended. */
   last: Milliseconds
   count: number
   hits: number
@@ -58,20 +54,12 @@ export interface Tally {
   last: Milliseconds
 }
 
-/** The averages of the last minute, per second. */
-interface Rates {
-  readonly requests: number
-  readonly bytes: number
-}
-
-/** The number of problems that are kept. */
 const keptProblems = 100
 /** The most runs that are kept, and the number of requests that are kept of each. */
 const mostRuns = 20
 const keptOfRun = 25
 /** A request that comes this long after the last one of its run ended begins another run. */
 const pause: Milliseconds = 60_000
-/** The most clients that are counted each day. */
 const mostClients = 10_000
 /** The most archives, and the most clients, whose figures are kept. The least recently seen go first. */
 const mostNames = 500
@@ -113,7 +101,6 @@ export class Activity {
       outcome,
       because: typeof because === 'string' ? because : '',
       bytes: sent,
-      duration,
       complete,
       slowClient: request.slowClient === true,
       notStored:
@@ -129,11 +116,8 @@ export class Activity {
     return problem
   }
 
-  /** The runs, with the latest first. */
   get runs(): ReadonlyArray<Readonly<Run>> {
-    return this.#runs
-      .map(run => ({ ...run, requests: run.requests.slice(-keptOfRun) }))
-      .sort((a, b) => b.last - a.last)
+    return [...this.#runs].sort((a, b) => b.last - a.last)
   }
 
   /**
@@ -141,7 +125,7 @@ export class Activity {
    * stored. The latest is first.
    */
   get problems(): readonly AnsweredRequest[] {
-    return this.#problems.slice(-keptProblems).reverse()
+    return [...this.#problems].reverse()
   }
 
   /** The number of clients that have got an answer today since the start. It does not rise above `mostClients`. */
@@ -159,7 +143,8 @@ export class Activity {
     return largest(this.#clients)
   }
 
-  get rates(): Rates {
+  /** The averages of the last minute, per second. */
+  get rates() {
     const now = this.#second()
     const minute = this.#minute
     let [requests, bytes] = [0, 0]
@@ -233,10 +218,10 @@ export class Activity {
 
 const noFigures = { count: 0, hits: 0, problems: 0, bytes: 0 }
 
-/** Adds one to a list. It drops many of the oldest at once, because each removal moves all the others. The list has up to `2 * kept`. */
+/** Adds one to a list, which drops its oldest when it has more than `kept`. */
 function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void {
   all.push(one)
-  if (all.length >= 2 * kept) all.splice(0, kept)
+  if (all.length > kept) all.shift()
 }
 
 /**
@@ -289,7 +274,6 @@ function largest(all: LRUCache<string, Tally>): readonly Tally[] {
   return [...all.values()].sort((a, b) => b.bytes - a.bytes || b.requests - a.requests)
 }
 
-/** The stored files of one archive. */
 interface Holding {
   /** The host of the archive, with the port unless it is the default. */
   readonly name: string
@@ -307,7 +291,6 @@ export interface CountedHoldings {
 const goodFor: Milliseconds = 60_000
 /** The longest time for which a page waits for a count. The count continues for the next page. */
 const patience: Milliseconds = 2000
-/** The most archives with separate figures. */
 const mostHoldings = 1000
 const others = 'others'
 const mostLargest = 10

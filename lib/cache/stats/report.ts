@@ -43,7 +43,6 @@ export function report(days: Days, today: string): StatisticsReport {
   }
 }
 
-/** The most days that the charts of the page show. */
 const chartedDays = 75
 
 /** The figures of the pages that the JSON does not have. */

@@ -70,11 +70,9 @@ function zeros<Name extends string>(names: readonly Name[]) {
 export class Statistics {
   readonly #clock: Clock
   readonly #days: Map<string, Counters>
-  /** The counters of the day of the last count. */
   #day: { readonly date: string; readonly counters: Mutable } = { date: '', counters: noCounters }
   readonly #unanswered: Map<string, UnansweredCounts>
   #hours: readonly MutableHour[]
-  /** The counters of the hour of the last count. */
   #hour: MutableHour | undefined
   #changes = 0
   /** The date and the hour of the last count. They are kept because every request needs them. */

@@ -17,15 +17,12 @@ import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/signing/apt-policy.ts'
-import { behindText } from '../behind-text.ts'
-import { delayText } from '../delay-text.ts'
-import { sharedText } from '../shared-text.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
+import { behindText, delayText, sharedText } from '../state-text.ts'
 
 /** The used share of the file system above which the page warns. */
 const nearlyFull = 0.9
 
-/** The most suites that the page shows. */
 const mostSuites = 100
 
 /** Reads the values of the page from the sources. */
@@ -94,7 +91,6 @@ function unreferencedView(
   }
 }
 
-/** The most archives that are shown. */
 const mostArchives = 20
 
 /** The values about stored files of each archive. `archives` has its requests since the start. */

@@ -137,13 +137,9 @@ export function chart(
   }
 }
 
-/** The size of a small line. */
 const small = { width: 480, height: 84, margin: 6 }
 
-/** The values of templates/operations/spark.mustache. */
-export type SparkView = ReturnType<typeof spark>
-
-/** A small line without an axis, of shares from 0 to 1 at even distances. A value is undefined where the line has a gap. */
+/** The values of templates/operations/spark.mustache: a small line without an axis, of shares from 0 to 1 at even distances. A value is undefined where the line has a gap. */
 export function spark(
   values: ReadonlyArray<number | undefined>,
   words: (at: number, value: number) => string,

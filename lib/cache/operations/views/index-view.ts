@@ -26,7 +26,7 @@ import { hitRate, trafficSaved } from '../../stats/report.ts'
 import { calendarDate, type Hour } from '../../stats/statistics.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
-import { type SparkView, spark } from './chart.ts'
+import { spark } from './chart.ts'
 
 export async function indexView(sources: OperationsSources, here: Endpoint): Promise<View> {
   const { config, httpsMode, routing } = sources
@@ -60,7 +60,6 @@ function parentViews({ config, parents }: OperationsSources): readonly View[] {
   })
 }
 
-/** The most lines of each table. */
 const most = { runs: 12, problems: 15, names: 10, arriving: 10 }
 
 /** Whether no other machine has sent a request yet. Then the page says how to use the service. */
@@ -94,9 +93,7 @@ export function liveFigures({ clock, activity, history }: OperationsSources) {
 }
 
 /** The hit rate of each hour as a line. `line` is false when there was no request. */
-function rateLine(
-  hours: readonly Hour[],
-): { readonly line: false } | { readonly line: SparkView & { readonly range: string } } {
+function rateLine(hours: readonly Hour[]): View {
   const rates = hours.map(({ hits, misses, tunnel }) => {
     const requests = hits + misses + tunnel
     return requests === 0 ? undefined : hitRate({ requests, hits })
@@ -149,7 +146,6 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
   }
 }
 
-/** The values about what the service does now, and about the latest requests. */
 function activityView(activity: ActivityReport, sources: OperationsSources): View {
   const { clock, config } = sources
   const now = clock.now()
@@ -188,7 +184,6 @@ function tallyView({ name, requests, hits, bytes, last }: Tally, now: Millisecon
   }
 }
 
-/** The values of the line about a run, and of its latest requests. */
 function runView(
   { client, agent, first, last, requests, ...figures }: Readonly<Run>,
   now: Milliseconds,

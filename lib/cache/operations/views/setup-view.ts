@@ -3,11 +3,11 @@
  */
 import type { Request } from '../../../http/message/message.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
-import { isLoopback } from '../../../ip.ts'
+import { isIP, isLoopback } from '../../../ip.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import { askedAuthority, type Endpoint } from '../endpoint.ts'
-import { chapters, type Setting } from '../examples/examples.ts'
+import { chapters, type Setting } from '../examples.ts'
 import type { OperationsSources } from '../sources.ts'
 
 /** The archive in examples when the configuration names none. */
@@ -49,13 +49,13 @@ export function setupView(
 }
 
 /** A sentence that says why the examples name this host. */
-function chosenBecause({ host, numeric, from }: Endpoint, asked: string | undefined): string {
+function chosenBecause({ host, from }: Endpoint, asked: string | undefined): string {
   const setName = 'Set index.hostnames to a name that clients can use.'
   switch (from) {
     case 'index.hostnames':
       return 'The name is the first in index.hostnames.'
     case 'request':
-      return `You asked for this page by ${host}, which is ${numeric ? 'an address' : 'the name'} of this machine. ${setName}`
+      return `You asked for this page by ${host}, which is ${isIP(host) === 0 ? 'the name' : 'an address'} of this machine. ${setName}`
     case 'listener':
       return `The service listens at this address alone. ${setName}`
     case 'machine':

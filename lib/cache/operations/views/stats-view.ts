@@ -51,8 +51,6 @@ export function statsView(
   }
 }
 
-type Day = HistoryReport['days'][number]
-
 function countersView(counters: Counters): View {
   return {
     rate: percent(hitRate(counters)),
@@ -96,7 +94,7 @@ function hoursChart(hours: HoursOfDay): ChartView {
   return outcomesChart({ ...about, of: 'the 24 hours of today', unit }, name => hours[name])
 }
 
-function dayCharts(days: readonly Day[]): readonly ChartView[] {
+function dayCharts(days: HistoryReport['days']): readonly ChartView[] {
   if (!days.some(({ requests }) => requests > 0)) return []
   const places = dayPlaces(days.map(day => day.date))
   const all = countOf(days.length, 'day')

@@ -39,7 +39,6 @@ interface Held {
   readonly id: string
   readonly name: string
   etag: string
-  /** Whether another node has taken it over. */
   lost?: boolean
   stop: () => void
 }
@@ -62,22 +61,25 @@ export class Leases {
     const name = leaseName(key)
     if (this.#held.has(name)) return none
     this.#held.set(name, undefined)
+    const ours: Held = { id: randomBytes(12).toString('hex'), name, etag: '', stop() {} }
+    const asking = this.#ask(ours).then(found => {
+      if ('etag' in found) this.#held.set(name, found)
+      else this.#held.delete(name)
+      return found
+    })
     // Three requests may be needed, but a client waits only `patience` for all of them.
-    const asking = this.#ask({ id: randomBytes(12).toString('hex'), name, etag: '', stop() {} })
     const found = await resultInTime(asking, this.#parts.clock, sharedPatience)
     if (found === undefined) {
-      void asking.then(late => this.#forget(name, late))
+      void asking.then(async late => {
+        if ('etag' in late) await this.#letGo(late)
+      })
       return none
     }
-    if (!('etag' in found)) {
-      this.#held.delete(name)
-      return found
-    }
-    this.#hold(found)
+    if (!('etag' in found)) return found
+    this.#renew(found)
     return { kind: 'held', release: () => void whenReleased().then(() => this.#letGo(found)) }
   }
 
-  /** Releases all leases of this node. */
   async close(): Promise<void> {
     await Promise.all([...this.#held.values()].map(held => held && this.#letGo(held)))
   }
@@ -121,8 +123,7 @@ export class Leases {
     return written.outcome === 'done'
   }
 
-  #hold(lease: Held): void {
-    this.#held.set(lease.name, lease)
+  #renew(lease: Held): void {
     // A lease without a version cannot be renewed and lapses.
     if (lease.etag === '') return
     lease.stop = repeat(this.#parts.clock, renewal, async () => {
@@ -149,16 +150,6 @@ export class Leases {
     if (record?.node !== node || record.id === id || this.#hasTwin) return
     this.#hasTwin = true
     log.warn('another node has the same shared_store.peer_url: both fetch the same files', { node })
-  }
-
-  /** Releases a lease whose answer came after the client had stopped waiting. */
-  async #forget(name: string, late: Held | Lease): Promise<void> {
-    if (!('etag' in late)) {
-      this.#held.delete(name)
-      return
-    }
-    this.#held.set(name, late)
-    await this.#letGo(late)
   }
 
   async #letGo(lease: Held): Promise<void> {

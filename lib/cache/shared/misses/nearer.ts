@@ -46,13 +46,13 @@ import {
   type SharedStore,
   sharedPatience,
 } from '../shared-store.ts'
+import type { Pointers } from '../suites/pointers.ts'
 import type { Peers } from './peers.ts'
 
 interface SharedNearerParts extends SharingRules {
   readonly shared: SharedStore
   readonly peers: Pick<Peers, 'ask'>
-  /** The pointer of a suite; undefined when this node has found that it cannot be used. */
-  readonly pointer: (at: string) => ReturnType<SharedStore['suite']>
+  readonly pointers: Pick<Pointers, 'of'>
   readonly rules: () => Rules
   /** Called with the entry of a content that was taken from the bucket and need not be offered again. */
   readonly onTaken: (entry: Pick<Entry, 'key' | 'digest'>) => void
@@ -155,9 +155,9 @@ export class SharedNearer implements NearSources {
 
   /** The entry of another node. For a Release file it is the entry in the pointer of the suite. */
   async #entry({ wanted, key }: Sought): Promise<Entry | undefined> {
-    const { shared, pointer } = this.#parts
+    const { shared, pointers } = this.#parts
     if (wanted.archive.kind !== 'release') return shared.entry(key)
-    const release = await pointer(suiteOfRelease(key) ?? '')
+    const release = await pointers.of(suiteOfRelease(key) ?? '')
     return release?.release.find(entry => entry.key === key)
   }
 

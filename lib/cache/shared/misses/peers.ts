@@ -28,7 +28,6 @@ import { mayBeNode } from './peer-addresses.ts'
 interface PeersParts {
   readonly clock: Clock
   readonly blocks: BlockPool
-  /** The `peer_url` of this node. */
   readonly own: () => TargetUri | undefined
   /** The name of this node in Via, by which a node recognises a request from itself. */
   readonly pseudonym: string
@@ -36,7 +35,6 @@ interface PeersParts {
 
 interface PeerQuestion {
   readonly uri: TargetUri
-  /** The position of the first byte to read. */
   readonly first: number
   readonly lifetime: Lifetime
 }

@@ -54,7 +54,6 @@ export interface BucketParts {
   readonly place: BucketPlace
   /** The credentials, which are asked for before each request, so that a reload counts. */
   readonly credentials: () => AwsCredentials
-  /** Called with the outcome of each request. */
   readonly onOutcome: (
     operation: SharedOperation,
     outcome: SharedOutcome,
@@ -91,7 +90,6 @@ interface ObjectFacts {
   readonly modified: Milliseconds | undefined
 }
 
-/** A small object that was read whole. */
 interface SmallObject extends ObjectFacts {
   readonly outcome: 'done'
   readonly bytes: Buffer

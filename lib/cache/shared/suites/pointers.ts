@@ -25,7 +25,6 @@ interface PointersParts extends SharingRules {
   readonly store: Pick<Store, 'get'>
   readonly clock: Clock
   readonly log: Logger
-  /** The name of this node. */
   readonly node: string
 }
 
@@ -59,7 +58,6 @@ export class Pointers {
     return undefined
   }
 
-  /** Notes that the Release file of a pointer cannot be adopted. */
   noteUnfit(at: string, { etag, release }: SuitePointer): void {
     this.#unfit.set(at, versionOf({ etag, release }))
     this.#parts.log.warn('the shared store points to a Release file that cannot be used', {

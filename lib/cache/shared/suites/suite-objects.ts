@@ -8,7 +8,6 @@ import { mostBytes, readSuite, suiteBytes, suiteName } from '../objects.ts'
 import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
 import type { SuitePointer, SuiteRecord, SwapResult } from '../shared-store.ts'
 
-/** A read pointer is not asked for again for this time. */
 const trust: Milliseconds = 1000
 /** The most bytes of the pointers that are remembered. */
 const mostRemembered = 16 * 1024 * 1024
@@ -16,7 +15,6 @@ const mostRemembered = 16 * 1024 * 1024
 interface SuiteObjectParts {
   readonly clock: Clock
   readonly bucket: Bucket
-  /** Whether the store has conditional writes. */
   readonly conditional: () => boolean
 }
 
@@ -26,7 +24,6 @@ interface Known {
   readonly etag: string
   /** When it was asked for, by `elapsed`. */
   readonly asked: Milliseconds
-  /** Bytes of the object. */
   readonly size: number
 }
 
@@ -39,7 +36,6 @@ export class SuiteObjects {
     maxSize: mostRemembered,
     sizeCalculation: ({ size }) => Math.max(size, 100),
   })
-  /** The reads that are under way. */
   readonly #asked = new Map<string, Promise<Read>>()
 
   constructor(parts: SuiteObjectParts) {

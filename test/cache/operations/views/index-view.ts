@@ -20,7 +20,6 @@ const here = {
   host: 'cache.example.org',
   port: 3142,
   url: 'http://cache.example.org:3142',
-  numeric: false,
   from: 'index.hostnames',
 } as const
 

@@ -11,11 +11,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { endpoint } from '../../../../lib/cache/operations/endpoint.ts'
-import {
-  chapters,
-  type Example,
-  type Setting,
-} from '../../../../lib/cache/operations/examples/examples.ts'
+import { chapters, type Example, type Setting } from '../../../../lib/cache/operations/examples.ts'
 import { operationsHandler } from '../../../../lib/cache/operations/routes.ts'
 import { exampleArchives } from '../../../../lib/cache/operations/views/setup-view.ts'
 import { Fields } from '../../../../lib/http/message/field.ts'

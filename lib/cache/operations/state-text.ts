@@ -1,13 +1,51 @@
 /**
- * Texts that say what a delay or a hold keeps from clients, for the cache page, status and explain.
+ * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, because it is behind or a
+ * delay or a hold applies, and the state of the store that several nodes share.
  */
 import { formatDuration } from '../../config/units.ts'
-import { count, countOf, elapsedText, moment } from '../../figures.ts'
+import { count, countOf, elapsedText, moment, size } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
+import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import { ripeMoment } from '../delay/delay.ts'
-import type { OperationsSources } from './sources.ts'
+import type { SharedState } from '../shared/shared-store.ts'
+import type { OperationsSources, SuiteState } from './sources.ts'
+
+/** The reason, for how long it has held, and the files that are missing. */
+export function behindText({ because, lasts, missing }: ReleaseBehind): string {
+  const files = missing.slice(0, mostFiles).map(({ path, because }) => `${path} (${because})`)
+  if (missing.length > mostFiles)
+    files.push(`and ${countOf(missing.length - mostFiles, 'file')} more`)
+  const list = files.length === 0 ? '' : `: ${files.join(', ')}`
+  return `${behindWords[because]}, for ${elapsedText(lasts)}${list}`
+}
+
+/** One sentence for each suite whose origin has a Release file that clients do not get, and one for those beyond the bound. */
+export function behindCautions(suites: readonly SuiteState[]): readonly string[] {
+  const behind = suites.flatMap(({ name, behind, refusal }) =>
+    refusal !== undefined
+      ? [`${redactUrl(name)}: ${refusal}`]
+      : behind === undefined || !isBehind(behind)
+        ? []
+        : [`clients get an earlier Release of ${redactUrl(name)}: ${behindText(behind)}`],
+  )
+  return firstSuites(behind, 'and of')
+}
+
+/** Whether the origin is known to have another Release file. While the origin fails or is slow, that is unknown. */
+export function isBehind({ because }: ReleaseBehind): boolean {
+  return because.startsWith('stale-suite')
+}
+
+const mostFiles = 3
+
+const behindWords = {
+  'stale-origin-failed': 'the origin fails',
+  'stale-origin-slow': 'the origin is slow',
+  'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
+  'stale-suite-refused': 'the origin has another one that may not be adopted',
+} as const
 
 /** The generation that clients get with the reason, and those that wait with their times. */
 export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {
@@ -31,12 +69,16 @@ export function delayCautions({
     name =>
       `the delay or hold of ${redactUrl(name)} has no effect: its Release file may not be adopted, as the log says`,
   )
-  const all = [...expiring, ...without]
-  const more = all.length - mostSuites
-  return [...all.slice(0, mostSuites), ...(more > 0 ? [`and ${countOf(more, 'suite')} more`] : [])]
+  return firstSuites([...expiring, ...without], 'and')
 }
 
 const mostSuites = 5
+
+/** The first sentences, and one for the suites beyond the bound. */
+function firstSuites(all: readonly string[], and: string): readonly string[] {
+  const more = all.length - mostSuites
+  return more > 0 ? [...all.slice(0, mostSuites), `${and} ${countOf(more, 'suite')} more`] : all
+}
 
 function restraintText({ restraint: { delay, hold }, open }: DelayState): string {
   const delayed = delay > 0 ? [`delay of ${formatDuration(delay)}`] : []
@@ -85,4 +127,18 @@ function changesText(changes: ChangeCount | 'unknown' | undefined): string {
 
 function reasonText(reason: string): string {
   return reason === '' ? '' : ` (${reason})`
+}
+
+/** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
+export function sharedText(state: SharedState): string {
+  const { url, resting, unwritable, leases, uploads, received, sent, wrong } = state
+  const ill = resting ?? unwritable
+  const known = resting === undefined ? 'answers' : 'is not asked now'
+  return [
+    `${url} ${known}${ill === undefined ? '' : ` (${ill})`}`,
+    `${size(received)} read and ${size(sent)} written`,
+    `${countOf(uploads.waiting, 'upload')} waiting${uploads.dropped === 0 ? '' : `, ${count(uploads.dropped)} given up`}`,
+    ...(wrong === 0 ? [] : [`${countOf(wrong, 'content')} found wrong and removed`]),
+    ...(leases === 'off' ? ['without leases, so several nodes may fetch one file'] : []),
+  ].join('; ')
 }

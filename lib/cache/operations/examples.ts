@@ -1,21 +1,15 @@
 /**
  * The examples of the setup page. Their texts are in templates/operations/examples.txt, whose first lines explain its form. This file
- * reads them, and has the values and conditions that they name. Zone files have the form of RFC 1035 section 5, SRV records that of
- * RFC 2782.
+ * reads them, and has the values and conditions that they name. It also fills the script `/_cachesvc/setup.sh`. Zone files have the form of
+ * RFC 1035 section 5, SRV records that of RFC 2782.
  */
 import { readFileSync } from 'node:fs'
 import { isIP, isIPv4 } from 'node:net'
 import { join } from 'node:path'
-import type { Authority } from '../../../http/message/target.ts'
-import { packageRoot } from '../../../package.ts'
-import type { HttpsMode } from '../../intercept/https.ts'
-import {
-  aptFile,
-  detectionScript,
-  fillTemplate,
-  type ScriptSetting,
-  scriptFile,
-} from './setup-script.ts'
+import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { packageRoot } from '../../package.ts'
+import type { HttpsMode } from '../intercept/https.ts'
+import type { Endpoint } from './endpoint.ts'
 
 /** A text that readers can copy. */
 export interface Example {
@@ -29,7 +23,6 @@ export interface Example {
   readonly notes: readonly string[]
 }
 
-/** A group of examples under one heading. */
 interface Chapter {
   readonly id: string
   readonly title: string
@@ -62,8 +55,9 @@ interface Line {
   readonly value: string
 }
 
-// The file is read at import, so that the service does not start without it.
-const file = join(packageRoot(), 'templates', 'operations', 'examples.txt')
+// The files are read at import, so that the service does not start without them.
+const directory = join(packageRoot(), 'templates', 'operations')
+const file = join(directory, 'examples.txt')
 const [, ...sections] = readFileSync(file, 'utf8').split(/^(?=@ )/m)
 const parts = sections.map(section => section.split(/^(?== )/m).map(readPart))
 
@@ -137,7 +131,6 @@ function conditionsFor(setting: Setting): Readonly<Record<string, boolean>> {
   }
 }
 
-/** The most archives with an SRV record in the examples. */
 const mostArchives = 5
 
 function valuesFor(setting: Setting): Readonly<Record<string, string>> {
@@ -180,4 +173,57 @@ function namesOf(
   const name = `apt-cache${at === 0 ? '' : at + 1}.example.org`
   const type = isIPv4(host) ? 'A' : 'AAAA'
   return { name, domain: 'example.org', address: `${name}. 3600 IN ${type} ${host}\n` }
+}
+
+/*
+ * The script `/_cachesvc/setup.sh`, and the detection script that it installs: apt asks the latter which of the proxies answers.
+ */
+
+/** The file in all examples that tells apt the proxy. */
+const aptFile = '/etc/apt/apt.conf.d/30cachesvc'
+
+/** The path of the installed detection script. */
+const scriptFile = '/usr/local/bin/apt-proxy-detect'
+
+const setupText = readFileSync(join(directory, 'setup.sh'), 'utf8')
+const detectionText = readFileSync(join(directory, 'apt-proxy-detect'), 'utf8')
+
+/** The values for the scripts. */
+interface ScriptSetting {
+  readonly here: Endpoint
+  /** The members of `index.proxies`; empty when clients use this service alone. */
+  readonly proxies: readonly Authority[]
+}
+
+/** The URLs of the proxies that clients try, in this order. */
+function proxyList({ here, proxies }: ScriptSetting): readonly string[] {
+  const urls = proxies.map(proxy => `http://${formatAuthority(proxy)}`)
+  return urls.length === 0 ? [here.url] : urls
+}
+
+/** The detection script. It needs only programs of every Debian: sh, timeout (coreutils), perl-base and logger (bsdutils). */
+function detectionScript(setting: ScriptSetting): string {
+  return fillTemplate(detectionText.trimEnd(), { proxies: proxyList(setting).join(' ') })
+}
+
+/**
+ * A script for plain sh that configures apt on a client. It can be run again, and `--undo` undoes its changes. A script whose download
+ * broke off does nothing.
+ */
+export function setupScript(setting: ScriptSetting): string {
+  // setup.sh writes the first line itself, with a line below by which it recognises the file.
+  const detection = detectionScript(setting).replace('#!/bin/sh\n', '')
+  const all = proxyList(setting)
+  // Each service has its own generations, so a snapshot is always asked from the first one, through any of the proxies.
+  const [first = setting.here.url] = all
+  return fillTemplate(setupText, { urls: all.join(' or '), first, aptFile, scriptFile, detection })
+}
+
+/** The text with each `{{name}}` replaced by its value. Throws when there is no value of that name. */
+function fillTemplate(text: string, values: Readonly<Record<string, string>>): string {
+  return text.replace(/\{\{(\w+)\}\}/g, (_, name: string) => {
+    const value = values[name]
+    if (value === undefined) throw new Error(`there is no value for {{${name}}}`)
+    return value
+  })
 }
