@@ -14,14 +14,14 @@ import { sessions } from '../lib/auth/cli/sessions.ts'
 import { configCheck as authproxyCheck } from '../lib/auth/config/loading/load-config.ts'
 import { settings as authproxySettings } from '../lib/auth/config/settings.ts'
 import { cachesvc } from '../lib/cache/cli/arguments.ts'
-import { configCheck as cachesvcCheck } from '../lib/cache/config/load-config.ts'
+import { configCheck as cachesvcCheck } from '../lib/cache/config/loading/load-config.ts'
 import { settings as cachesvcSettings } from '../lib/cache/config/settings.ts'
 import { type Program, readArguments } from '../lib/command-line.ts'
 import { decodeConfig } from '../lib/config/config-file.ts'
 import { isRecord } from '../lib/json.ts'
 import { packageRoot } from '../lib/package.ts'
-import { messageLimits } from '../lib/saml/core/message.ts'
-import { parseXml } from '../lib/saml/core/scan.ts'
+import { messageLimits } from '../lib/saml/xml/message.ts'
+import { parseXml } from '../lib/saml/xml/scan.ts'
 import {
   type Block,
   blocksIn,

@@ -141,7 +141,7 @@ t.test('every reason word of authproxy is explained', t => {
       .filter(([, { category }]) => category === 'PROXY-ERROR')
       .map(([code]) => code),
     ...Object.keys(whyNotKept),
-    ...union('lib/saml/core/check-assertion.ts', 'AssertionReason'),
+    ...union('lib/saml/response/check-assertion.ts', 'AssertionReason'),
     ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
   ]
   t.ok(words.length > 30, `${words.length} words`)

@@ -5,7 +5,7 @@
 import { on } from 'node:events'
 import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
-import type { ResponseRules, verifyResponse } from '../../lib/saml/core/verify-response.ts'
+import type { ResponseRules, verifyResponse } from '../../lib/saml/response/verify-response.ts'
 
 export type Task =
   | { readonly kind: 'load' }
@@ -36,7 +36,7 @@ async function done(task: Task): Promise<Answered> {
   switch (task.kind) {
     case 'load':
       return cpuOf(async () => {
-        const file = join(process.argv[2] ?? '', 'dist/lib/saml/core/verify-response.js')
+        const file = join(process.argv[2] ?? '', 'dist/lib/saml/response/verify-response.js')
         verify = (await import(file)).verifyResponse
       })
     case 'verify':

@@ -1,9 +1,9 @@
 /**
  * Encrypts an assertion, or parts of one, to the certificate of a service provider (XML Encryption 1.1).
- * For development and tests; the gateway decrypts in saml/core/decryption.ts.
+ * For development and tests; the gateway decrypts in saml/response/decryption.ts.
  */
 import { constants, createCipheriv, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
-import { ns } from '../../lib/saml/core/vocabulary.ts'
+import { ns } from '../../lib/saml/xml/vocabulary.ts'
 
 type ContentMethod = 'aes128-cbc' | 'aes256-cbc' | 'aes128-gcm' | 'aes256-gcm'
 

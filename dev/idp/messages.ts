@@ -3,12 +3,12 @@
  * machine, or at hosts it was given. The addresses of a gateway follow from its entity ID, so it need not be registered. Pure.
  */
 import type { Milliseconds } from '../../lib/async/clock.ts'
-import { formatInstant } from '../../lib/saml/core/instant.ts'
-import { messageLimits } from '../../lib/saml/core/message.ts'
-import { parseXml } from '../../lib/saml/core/scan.ts'
-import { type Binding, bindings, ns } from '../../lib/saml/core/vocabulary.ts'
-import { attributeOf, childOf, childrenOf } from '../../lib/saml/core/xml.ts'
 import { developmentMark } from '../../lib/saml/metadata/idp-metadata.ts'
+import { formatInstant } from '../../lib/saml/xml/instant.ts'
+import { messageLimits } from '../../lib/saml/xml/message.ts'
+import { parseXml } from '../../lib/saml/xml/scan.ts'
+import { type Binding, bindings, ns } from '../../lib/saml/xml/vocabulary.ts'
+import { attributeOf, childOf, childrenOf } from '../../lib/saml/xml/xml.ts'
 import { attribute } from './response.ts'
 
 export interface DevMetadata {

@@ -3,7 +3,7 @@
  * the product of its name does with its default settings.
  */
 import { createHash } from 'node:crypto'
-import { nameIdFormats } from '../../lib/saml/core/vocabulary.ts'
+import { nameIdFormats } from '../../lib/saml/xml/vocabulary.ts'
 import type { EncryptionMethods } from './encrypt.ts'
 
 /** A user as the file of users describes one. */

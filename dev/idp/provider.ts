@@ -6,9 +6,9 @@ import type { Clock, Milliseconds } from '../../lib/async/clock.ts'
 import { readLogout } from '../../lib/saml/binding/logout-message.ts'
 import { logoutRequestXml, logoutResponseXml } from '../../lib/saml/binding/message-xml.ts'
 import { readRedirect, redirectAddress } from '../../lib/saml/binding/redirect.ts'
-import { decodeBase64 } from '../../lib/saml/core/encoding.ts'
-import { shortName, status } from '../../lib/saml/core/vocabulary.ts'
 import type { SigningKey } from '../../lib/saml/signature/sign.ts'
+import { decodeBase64 } from '../../lib/saml/xml/encoding.ts'
+import { shortName, status } from '../../lib/saml/xml/vocabulary.ts'
 import {
   metadataXml,
   type ReadAuthnRequest,

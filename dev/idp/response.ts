@@ -3,9 +3,9 @@
  * gateway refuses them. Every value can be set, so that tests write forged ones with the same code.
  */
 import { hour, type Milliseconds } from '../../lib/async/clock.ts'
-import { bearer, ns, status } from '../../lib/saml/core/vocabulary.ts'
-import { escapeXml } from '../../lib/saml/core/xml.ts'
 import { type SigningKey, type SigningOptions, signElement } from '../../lib/saml/signature/sign.ts'
+import { bearer, ns, status } from '../../lib/saml/xml/vocabulary.ts'
+import { escapeXml } from '../../lib/saml/xml/xml.ts'
 import { encryptElement } from './encrypt.ts'
 import type { DevAttribute, DevProfile } from './profile.ts'
 

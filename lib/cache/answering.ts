@@ -76,7 +76,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const goneAfter = () => rules().config.suites.goneAfter
   const sharing =
     parts.shared &&
-    (await import('./shared/sharing.ts')).sharingOf({
+    (await import('./answer/sharing.ts')).sharingOf({
       ...parts,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),

@@ -16,8 +16,8 @@ import { defaultHeadLimits } from '../http/wire/request-head.ts'
 import { normaliseAddress } from '../ip.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import type { Config } from './config/config.ts'
-import { isOperationsPath } from './operations/paths.ts'
 import type { Listener } from './operations/sources.ts'
+import { isOperationsPath } from './request/own-paths.ts'
 
 /** The most requests under way on one connection: apt sends ten. */
 const pipelined = 100

@@ -13,6 +13,7 @@ import { runsInCircle } from '../http/message/via.ts'
 import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { recentEntries } from '../recent.ts'
+import { answerInBuild } from './answer/build-answers.ts'
 import {
   failedResponse,
   originStatusResponse,
@@ -23,7 +24,6 @@ import {
 import { passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
-import { answerInBuild } from './builds/answers.ts'
 import type { Builds } from './builds/builds.ts'
 import {
   type AdmittedTarget,

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { configCheck } from '../../lib/cache/config/load-config.ts'
-import { explain } from '../../lib/cache/explain.ts'
+import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
+import { explain } from '../../lib/cache/operations/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
 import type { SharedState } from '../../lib/cache/shared/shared-store.ts'

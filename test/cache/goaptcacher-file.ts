@@ -1,5 +1,5 @@
 import t from 'tap'
-import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
 
 const user = { environment: {}, root: false, home: '/home/ann', systemCacheWritable: false }

@@ -8,7 +8,7 @@ import { packageRoot } from '../../lib/package.ts'
 const places: ReadonlyArray<readonly [file: string, name: string, parts: number]> = [
   ['lib/cache/service.ts', 'startWith', 15],
   ['lib/cache/answering.ts', 'makeAnswerParts', 8],
-  ['lib/cache/operations/wiring.ts', 'operationsOf', 4],
+  ['lib/cache/reporting.ts', 'operationsOf', 4],
   ['lib/auth/service.ts', 'start', 25],
   ['lib/auth/shared-state/shared-state.ts', 'openSharedState', 8],
 ]

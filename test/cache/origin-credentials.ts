@@ -4,7 +4,7 @@
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
 import { asked, changingArchives } from '../fixtures/archive/changing-archive.ts'
 import { hexOf } from '../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../fixtures/cache/cache.ts'

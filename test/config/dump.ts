@@ -4,7 +4,7 @@
 import t from 'tap'
 import { parse } from 'yaml'
 import { settings as gateway } from '../../lib/auth/config/settings.ts'
-import { configCheck } from '../../lib/cache/config/load-config.ts'
+import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
 import { settings } from '../../lib/cache/config/settings.ts'
 import { dumpSettings } from '../../lib/config/dump.ts'
 import { user } from '../fixtures/cache/cache-config.ts'

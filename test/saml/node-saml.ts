@@ -3,9 +3,9 @@
  */
 import t, { type Test } from 'tap'
 import { type ProfileName, profiles } from '../../dev/idp/profile.ts'
-import { readMessage, signedLimits } from '../../lib/saml/core/message.ts'
-import { readAssertion } from '../../lib/saml/core/read-assertion.ts'
-import { verifyResponse } from '../../lib/saml/core/verify-response.ts'
+import { readAssertion } from '../../lib/saml/response/read-assertion.ts'
+import { verifyResponse } from '../../lib/saml/response/verify-response.ts'
+import { readMessage, signedLimits } from '../../lib/saml/xml/message.ts'
 import { hostilePieces, seeded } from '../fixtures/chance/seeded-random.ts'
 import { ScriptedIdp } from '../fixtures/saml/idp.ts'
 import { assertionByNodeSaml } from '../fixtures/saml/node-saml.ts'

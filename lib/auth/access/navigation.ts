@@ -3,8 +3,8 @@
  * opens in a frame. Every function is pure.
  */
 import type { Fields } from '../../http/message/field.ts'
+import { asksForWebSocket } from '../../http/message/hop-by-hop.ts'
 import type { Request } from '../../http/message/message.ts'
-import { asksForWebSocket } from '../../http/proxy/hop-by-hop.ts'
 
 /**
  * Whether a person is opening a page in a browser, so that a redirect to the identity provider makes sense. Browsers say so

@@ -22,7 +22,7 @@ import {
   parseUri,
   type TargetUri,
 } from '../../http/message/target.ts'
-import { parseInstant } from '../../saml/core/instant.ts'
+import { parseInstant } from '../../saml/xml/instant.ts'
 import { prefixProblem, tokenDigest } from '../access/passthrough.ts'
 import { fieldNameProblem, type NamedField, type NameSet, nameSets } from './field-names.ts'
 

@@ -5,9 +5,9 @@
  * same word in every identity field, and the edge sends its request to the gateway listener, which answers it.
  */
 import type { Clock } from '../../async/clock.ts'
+import { asksForWebSocket } from '../../http/message/hop-by-hop.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
-import { asksForWebSocket } from '../../http/proxy/hop-by-hop.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   cookiePairsOf,

@@ -11,9 +11,9 @@
  */
 import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
+import { endToEndFields } from '../../http/message/hop-by-hop.ts'
 import { withValidTrace } from '../../http/message/trace-context.ts'
 import { withoutForwarding } from '../../http/proxy/forwarded.ts'
-import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
 import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
 import { isIdentityField } from '../config/field-names.ts'
 

@@ -13,10 +13,10 @@ import {
   type AssertionVerdict,
   type CheckedAssertion,
   checkAssertion,
-} from '../../saml/core/check-assertion.ts'
-import { messageLimits } from '../../saml/core/message.ts'
-import type { WrittenInstant } from '../../saml/core/read-assertion.ts'
-import type { VerifiedResponse } from '../../saml/core/verify-response.ts'
+} from '../../saml/response/check-assertion.ts'
+import type { WrittenInstant } from '../../saml/response/read-assertion.ts'
+import type { VerifiedResponse } from '../../saml/response/verify-response.ts'
+import { messageLimits } from '../../saml/xml/message.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { ownValues } from '../access/own-cookies.ts'
 import { browserIn } from '../session/cookie.ts'

@@ -6,8 +6,8 @@ import { mediaTypeOf } from '../../http/message/media.ts'
 import type { Request } from '../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../http/server/gather.ts'
 import type { MessageName } from '../../saml/binding/redirect.ts'
-import { decodeFormText } from '../../saml/core/encoding.ts'
-import type { XmlLimits } from '../../saml/core/xml.ts'
+import { decodeFormText } from '../../saml/xml/encoding.ts'
+import type { XmlLimits } from '../../saml/xml/xml.ts'
 
 export interface PostedMessage {
   readonly name: MessageName

@@ -4,8 +4,8 @@
  */
 import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
-import type { RefusedMessage } from '../../saml/core/message.ts'
-import type { ResponseRules } from '../../saml/core/verify-response.ts'
+import type { ResponseRules } from '../../saml/response/verify-response.ts'
+import type { RefusedMessage } from '../../saml/xml/message.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'

@@ -6,8 +6,8 @@
  * (saml-core-2.0-os section 2.7.3.1): it gives attributes, never the subject.
  */
 
-import { trimXml } from '../../saml/core/xml.ts'
 import type { SamlAttribute } from '../../saml/subject.ts'
+import { trimXml } from '../../saml/xml/xml.ts'
 import type { Config } from '../config/config.ts'
 
 export interface Claim {

@@ -2,9 +2,9 @@
  * Chooses the subject and the attributes of a session from a verified assertion. Pure.
  */
 
-import { nameIdFormats } from '../../saml/core/vocabulary.ts'
-import { trimXml } from '../../saml/core/xml.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
+import { nameIdFormats } from '../../saml/xml/vocabulary.ts'
+import { trimXml } from '../../saml/xml/xml.ts'
 import type { Config } from '../config/config.ts'
 import { mapClaims } from './claim.ts'
 import { claimsName, type GroupTable, nameOfGroup } from './group-names.ts'

@@ -24,7 +24,6 @@ import {
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
-import { pseudonyms } from '../pseudonym.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
@@ -33,6 +32,7 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
+import { pseudonyms } from './pseudonym.ts'
 import {
   type AllowedRequest,
   represent,

@@ -48,7 +48,7 @@ export async function printExplanation(
   }
   const parts = { rules: rulesOf(config), now: systemClock.now() }
   const { withStore } = await import('./list.ts')
-  const { explain, explanationText } = await import('../explain.ts')
+  const { explain, explanationText } = await import('../operations/explain.ts')
   const findings = await withStore(config, store => explain(url, { ...parts, store }))
   const { text, understood } = explanationText(findings)
   await print(text)

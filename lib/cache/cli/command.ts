@@ -10,7 +10,7 @@ import { ownName } from '../../files/directory-owner.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
-import { configCheck, defaultConfigFile, loadConfig } from '../config/load-config.ts'
+import { configCheck, defaultConfigFile, loadConfig } from '../config/loading/load-config.ts'
 import type { Line } from './arguments.ts'
 import { printComplaint } from './terminal.ts'
 
@@ -113,7 +113,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'socket-unit':
       return printSocketUnit(config)
     case 'verify-repos': {
-      const { verifyRepos } = await import('../verify/command.ts')
+      const { verifyRepos } = await import('./verify.ts')
       return verifyRepos(config, { json, dryRun })
     }
   }

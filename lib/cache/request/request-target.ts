@@ -29,8 +29,8 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
-import { isOperationsPath, operationsPrefix, wholeServer } from '../operations/paths.ts'
 import { isOwn, isOwnHost, type OwnIdentity } from '../policy/routing.ts'
+import { isOperationsPath, operationsPrefix, wholeServer } from './own-paths.ts'
 
 /** The way in which a client asks: through the proxy, sent by DNS, with a URL prefix, with `HTTPS///` in it, or in an intercepted tunnel. */
 type FetchMode = 'proxy' | 'steered' | 'prefix' | 'https-prefix' | 'intercepted'

@@ -15,7 +15,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { responseDirectives } from '../../http/message/cache-control.ts'
 import { formatDate, parseDate } from '../../http/message/date.ts'
 import { Fields, listMembers } from '../../http/message/field.ts'
-import { endToEndFields } from '../../http/proxy/hop-by-hop.ts'
+import { endToEndFields } from '../../http/message/hop-by-hop.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import { initialAge, type ResponseTimes } from './lookup.ts'
 

@@ -25,6 +25,7 @@ import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions, ResumableDownload } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
+import type { FileSystemSpace, Usage } from './content/room.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, givenFiles, Layout, type Surroundings } from './disk/disk.ts'
 import { type Examination, type ExaminedContent, examineFile } from './disk/examine.ts'
@@ -38,9 +39,8 @@ import {
 } from './disk/health.ts'
 import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
+import type { RetentionRules } from './retention-rules.ts'
 import type { SweepOptions, SweepResult } from './upkeep/retention.ts'
-import type { FileSystemSpace, Usage } from './upkeep/room.ts'
-import type { RetentionRules } from './upkeep/rules.ts'
 import { type StoreOptions, type StoreParts, wireStore } from './wiring.ts'
 
 /** The properties of an entry by which its content is found. */

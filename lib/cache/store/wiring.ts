@@ -9,6 +9,7 @@ import { Blobs } from './content/blobs.ts'
 import { Checks } from './content/checks.ts'
 import { Downloads } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
+import { Arrivals, Room, Space } from './content/room.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Partials } from './content/write-behind.ts'
 import { Disk, type DiskOptions, Layout } from './disk/disk.ts'
@@ -16,7 +17,6 @@ import { DiskHealth } from './disk/health.ts'
 import { StoreEvents } from './events.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
 import { Retention } from './upkeep/retention.ts'
-import { Arrivals, Room, Space } from './upkeep/room.ts'
 
 export interface StoreOptions {
   readonly directory: string

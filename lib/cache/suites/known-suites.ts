@@ -7,7 +7,7 @@ import { explainError } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { directoriesOf } from '../archive/path.ts'
 import { Disk, type DiskOptions, Layout, type Surroundings } from '../store/disk/disk.ts'
-import type { ContentStanding } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/retention-rules.ts'
 import {
   type AdoptedIndex,
   baseOf,

@@ -15,7 +15,7 @@ import {
   suiteOfRelease,
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
-import type { ContentStanding } from '../store/upkeep/rules.ts'
+import type { ContentStanding } from '../store/retention-rules.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import {

@@ -12,6 +12,7 @@ import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
 import { Fields, isWritable } from '../message/field.ts'
+import { endToEndFields } from '../message/hop-by-hop.ts'
 import {
   type Content,
   hasContent,
@@ -24,7 +25,6 @@ import { formatAuthority } from '../message/target.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
-import { endToEndFields } from './hop-by-hop.ts'
 import { join, type TunnelOptions } from './tunnel.ts'
 
 type ForOrigin = 'uri' | 'host' | 'fields' | 'client' | 'line' | 'owner'

@@ -11,12 +11,11 @@ import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
-import { FastPath } from '../fast-path.ts'
 import { Fields } from '../message/field.ts'
+import { asksForWebSocket } from '../message/hop-by-hop.ts'
 import { hasContent, noContent, type Response, type SendInterim } from '../message/message.ts'
 import { textResponse } from '../message/reply.ts'
 import { type Authority, TargetReader } from '../message/target.ts'
-import { asksForWebSocket } from '../proxy/hop-by-hop.ts'
 import { checkRequest } from '../wire/request-head.ts'
 import type { ConnectionPlace } from './clients.ts'
 import {
@@ -35,6 +34,7 @@ import {
   NodeResponseWriter,
   wholeResponse,
 } from './exchanges.ts'
+import { FastPath } from './fast-path.ts'
 import { unobservedMovement } from './movement.ts'
 import type {
   ConnectHandler,

@@ -2,26 +2,19 @@
  * Reads LogoutRequest and LogoutResponse, saml-core-2.0-os section 3.7: bytes in, values out. When a message carries its own
  * signature (HTTP-POST), everything is read from the canonical bytes that were signed, never from the bytes that arrived.
  */
-import { revealName } from '../core/decryption.ts'
+import { revealName } from '../response/decryption.ts'
+import { instantOf, readHead, readNameId } from '../response/read-assertion.ts'
+import type { ResponseRules } from '../response/verify-response.ts'
+import { isSigned, signedContent } from '../signature/signature.ts'
 import {
   logoutLimits,
   type RefusedMessage,
   readMessage,
   refuse,
   refusedBy,
-} from '../core/message.ts'
-import { instantOf, readHead, readNameId } from '../core/read-assertion.ts'
-import type { ResponseRules } from '../core/verify-response.ts'
-import { ns } from '../core/vocabulary.ts'
-import {
-  allNamed,
-  attributeOf,
-  childOf,
-  childrenOf,
-  trimXml,
-  type XmlElement,
-} from '../core/xml.ts'
-import { isSigned, signedContent } from '../signature/signature.ts'
+} from '../xml/message.ts'
+import { ns } from '../xml/vocabulary.ts'
+import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from '../xml/xml.ts'
 
 export type LogoutRequest = Readonly<ReturnType<typeof readRequest>>
 export type LogoutResponse = Readonly<ReturnType<typeof readResponse>>

@@ -2,10 +2,10 @@
  * Writes requests and logout responses as XML, saml-core-2.0-os sections 3.4.1 and 3.7. Signing is left to the binding. Pure.
  */
 import type { Milliseconds } from '../../async/clock.ts'
-import { formatInstant } from '../core/instant.ts'
-import { bindings, ns } from '../core/vocabulary.ts'
-import { escapeXml } from '../core/xml.ts'
 import type { NameId } from '../subject.ts'
+import { formatInstant } from '../xml/instant.ts'
+import { bindings, ns } from '../xml/vocabulary.ts'
+import { escapeXml } from '../xml/xml.ts'
 
 interface MessageValues {
   readonly id: string

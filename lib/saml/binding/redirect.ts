@@ -10,8 +10,6 @@
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { attempt } from '../../errors.ts'
-import { decodeBase64, decodeFormText } from '../core/encoding.ts'
-import { logoutLimits, type MessageReason } from '../core/message.ts'
 import {
   isSignedBy,
   methodProblem,
@@ -23,6 +21,8 @@ import {
   type UnsignedText,
 } from '../signature/method.ts'
 import type { SigningKey } from '../signature/sign.ts'
+import { decodeBase64, decodeFormText } from '../xml/encoding.ts'
+import { logoutLimits, type MessageReason } from '../xml/message.ts'
 
 export type MessageName = 'SAMLRequest' | 'SAMLResponse'
 

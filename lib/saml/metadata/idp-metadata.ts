@@ -6,7 +6,8 @@ import { X509Certificate } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import { attempt } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
-import { parseInstant, parseXmlDuration } from '../core/instant.ts'
+import { verifySignature } from '../signature/signature.ts'
+import { parseInstant, parseXmlDuration } from '../xml/instant.ts'
 import {
   metadataLimits,
   type RefusedMessage,
@@ -14,10 +15,9 @@ import {
   refuse,
   refusedBy,
   signedMetadataLimits,
-} from '../core/message.ts'
-import { type Binding, bindings, ns } from '../core/vocabulary.ts'
-import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../core/xml.ts'
-import { verifySignature } from '../signature/signature.ts'
+} from '../xml/message.ts'
+import { type Binding, bindings, ns } from '../xml/vocabulary.ts'
+import { attributeOf, childrenOf, trimXml, type XmlDocument, type XmlElement } from '../xml/xml.ts'
 
 interface IdpKey {
   /** Certificate in PEM, 64 characters a line. */

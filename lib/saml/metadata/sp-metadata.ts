@@ -7,9 +7,9 @@
  */
 import { createHash } from 'node:crypto'
 import { hour, type Milliseconds } from '../../async/clock.ts'
-import { formatInstant } from '../core/instant.ts'
-import { bindings, ns } from '../core/vocabulary.ts'
-import { escapeXml } from '../core/xml.ts'
+import { formatInstant } from '../xml/instant.ts'
+import { bindings, ns } from '../xml/vocabulary.ts'
+import { escapeXml } from '../xml/xml.ts'
 
 /** The facts of this service provider in the document, besides its keys. */
 interface Described {

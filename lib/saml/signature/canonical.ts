@@ -4,7 +4,7 @@
  * A mistake here can only refuse a good message, never accept a bad one, because the facts are read from the very text that is
  * made and hashed here.
  */
-import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../core/xml.ts'
+import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../xml/xml.ts'
 
 /** The canonical text of `element`, a part of the document with this root, in UTF-8. */
 export function canonicalBytes(

@@ -2,9 +2,9 @@
  * Makes enveloped XML signatures, as SAML profiles them (saml-core-2.0-os section 5.4).
  */
 import { createHash } from 'node:crypto'
-import { metadataLimits, readMessage } from '../core/message.ts'
-import { digestMethods, ns, shortName, transforms } from '../core/vocabulary.ts'
-import { allElements, attributeOf, childOf } from '../core/xml.ts'
+import { metadataLimits, readMessage } from '../xml/message.ts'
+import { digestMethods, ns, shortName, transforms } from '../xml/vocabulary.ts'
+import { allElements, attributeOf, childOf } from '../xml/xml.ts'
 import { canonicalBytes } from './canonical.ts'
 import { privateKeyOf, signatureBehind, signatureBy, usualMethod } from './method.ts'
 

@@ -9,9 +9,9 @@
  * read at all.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { decodeBase64 } from '../core/encoding.ts'
-import { infoLimits, readMessage, refuse, signedLimits } from '../core/message.ts'
-import { digestMethods, digests, ns, transforms } from '../core/vocabulary.ts'
+import { decodeBase64 } from '../xml/encoding.ts'
+import { infoLimits, readMessage, refuse, signedLimits } from '../xml/message.ts'
+import { digestMethods, digests, ns, transforms } from '../xml/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -20,7 +20,7 @@ import {
   childrenOf,
   type XmlDocument,
   type XmlElement,
-} from '../core/xml.ts'
+} from '../xml/xml.ts'
 import { canonicalBytes } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
 import { signedText } from './signed-text.ts'

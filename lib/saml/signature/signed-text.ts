@@ -16,7 +16,7 @@
 import { DOMParser, type Element as XmldomElement } from '@xmldom/xmldom'
 import { ExclusiveCanonicalization } from 'xml-crypto/lib/exclusive-canonicalization.js'
 import { explainError } from '../../errors.ts'
-import { refuse } from '../core/message.ts'
+import { refuse } from '../xml/message.ts'
 import {
   escapeXml,
   NOTHING,
@@ -25,7 +25,7 @@ import {
   prefixOf,
   type XmlDocument,
   type XmlElement,
-} from '../core/xml.ts'
+} from '../xml/xml.ts'
 
 export type DomElement = XmldomElement
 

@@ -5,7 +5,7 @@
 import t from 'tap'
 import { isAmbiguous } from '../../../lib/auth/access/passthrough.ts'
 import { readLogout } from '../../../lib/saml/binding/logout-message.ts'
-import { verifyResponse } from '../../../lib/saml/core/verify-response.ts'
+import { verifyResponse } from '../../../lib/saml/response/verify-response.ts'
 import { costlyDocuments, costlySurroundings } from '../../fixtures/saml/costly-documents.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { encryptElement } from '../../../dev/idp/encrypt.ts'
-import { ns } from '../../../lib/saml/core/vocabulary.ts'
+import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 import type { SamlLab } from '../../fixtures/saml/lab.ts'

@@ -5,8 +5,8 @@
 import t from 'tap'
 import { encryptElement } from '../../../dev/idp/encrypt.ts'
 import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
-import { ns } from '../../../lib/saml/core/vocabulary.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
+import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { edit } from '../../fixtures/saml/attack-toolkit.ts'
 import { keyPair, SamlLab } from '../../fixtures/saml/lab.ts'
 

@@ -2,7 +2,7 @@
  * Good signatures over assertions that are not for us, not now, or not to this browser.
  */
 import t from 'tap'
-import { ns } from '../../../lib/saml/core/vocabulary.ts'
+import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { assertionPart, attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
 import { hrefOf } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'

@@ -3,10 +3,10 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { messageLimits, metadataLimits } from '../../../lib/saml/core/message.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
-import type { XmlElement } from '../../../lib/saml/core/xml.ts'
 import { readIdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
+import { messageLimits, metadataLimits } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
+import type { XmlElement } from '../../../lib/saml/xml/xml.ts'
 import { settings, textOf, within } from '../../fixtures/chance/properties.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 

@@ -2,8 +2,8 @@
  * Signatures by methods, canonicalisations and IDs that are near to those that are taken.
  */
 import { constants, sign } from 'node:crypto'
-import { ns } from '../../../lib/saml/core/vocabulary.ts'
 import { signatureMethods } from '../../../lib/saml/signature/method.ts'
+import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { attackedLab, edit, good, part } from '../../fixtures/saml/attack-toolkit.ts'
 import type { SamlLab } from '../../fixtures/saml/lab.ts'
 

@@ -4,9 +4,9 @@
 import { createHmac } from 'node:crypto'
 import { encryptElement } from '../../../dev/idp/encrypt.ts'
 import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
-import { digestMethods, ns } from '../../../lib/saml/core/vocabulary.ts'
 import { signatureMethods } from '../../../lib/saml/signature/method.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
+import { digestMethods, ns } from '../../../lib/saml/xml/vocabulary.ts'
 import {
   attackedLab,
   edit,

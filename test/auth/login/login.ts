@@ -2,10 +2,10 @@ import t from 'tap'
 import { profiles } from '../../../dev/idp/profile.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { checkRedirectSignature, readRedirect } from '../../../lib/saml/binding/redirect.ts'
-import { messageLimits } from '../../../lib/saml/core/message.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
-import { attributeOf } from '../../../lib/saml/core/xml.ts'
 import { verifySignature } from '../../../lib/saml/signature/signature.ts'
+import { messageLimits } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
+import { attributeOf } from '../../../lib/saml/xml/xml.ts'
 import {
   formOf,
   hrefOf,

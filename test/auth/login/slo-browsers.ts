@@ -3,8 +3,8 @@
  */
 import t from 'tap'
 import { logoutResponseXml } from '../../../lib/saml/binding/message-xml.ts'
-import { status } from '../../../lib/saml/core/vocabulary.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
+import { status } from '../../../lib/saml/xml/vocabulary.ts'
 import { formOf, hrefOf, htmlOf } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'

@@ -14,8 +14,8 @@ import {
 } from '../../../lib/cache/bundle/format.ts'
 import { importBundle } from '../../../lib/cache/bundle/import-bundle.ts'
 import { openSink, type Sink } from '../../../lib/cache/bundle/sink.ts'
+import { keepAll } from '../../../lib/cache/store/retention-rules.ts'
 import type { Store } from '../../../lib/cache/store/store.ts'
-import { keepAll } from '../../../lib/cache/store/upkeep/rules.ts'
 import { bytesOf, entryOf, keep, opened, sha256, until } from '../../fixtures/store/opened.ts'
 
 const now = systemClock.now()

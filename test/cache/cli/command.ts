@@ -9,7 +9,7 @@ import { get } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
-import { defaultConfigFile } from '../../../lib/cache/config/load-config.ts'
+import { defaultConfigFile } from '../../../lib/cache/config/loading/load-config.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { attempt, cleanEnvironment } from '../../fixtures/process/command.ts'
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { UserEnvironment } from '../../../lib/cache/config/config.ts'
-import { configCheck, loadConfig } from '../../../lib/cache/config/load-config.ts'
+import { configCheck, loadConfig } from '../../../lib/cache/config/loading/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 
 /** What files written for GoAPTCacher say in another way. */

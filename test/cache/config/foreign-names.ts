@@ -1,5 +1,5 @@
 import t from 'tap'
-import { foreignNames } from '../../../lib/cache/config/load-config.ts'
+import { foreignNames } from '../../../lib/cache/config/loading/load-config.ts'
 import { settings } from '../../../lib/cache/config/settings.ts'
 import { manualPages } from '../../../lib/config/settings.ts'
 import { problems } from '../../fixtures/cache/cache-config.ts'

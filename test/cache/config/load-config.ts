@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadConfig } from '../../../lib/cache/config/load-config.ts'
+import { loadConfig } from '../../../lib/cache/config/loading/load-config.ts'
 import { config, load, problems, user } from '../../fixtures/cache/cache-config.ts'
 
 t.test('a shared store has a bucket', t => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
+import { isOperationsPath } from '../../../lib/cache/request/own-paths.ts'
 import type { Response } from '../../../lib/http/message/message.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import {

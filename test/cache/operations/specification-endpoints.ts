@@ -3,7 +3,7 @@
  * limits, at the level of routes. Names begin with the section.
  */
 import t from 'tap'
-import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
+import { isOperationsPath } from '../../../lib/cache/request/own-paths.ts'
 import {
   ask,
   fullSources,

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { configCheck } from '../../../lib/cache/config/load-config.ts'
+import { configCheck } from '../../../lib/cache/config/loading/load-config.ts'
 import {
   carriesCredentials,
   placesOf,

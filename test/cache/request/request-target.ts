@@ -1,6 +1,6 @@
 import t from 'tap'
-import { isOperationsPath } from '../../../lib/cache/operations/paths.ts'
 import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
+import { isOperationsPath } from '../../../lib/cache/request/own-paths.ts'
 import { effectiveTarget } from '../../../lib/cache/request/request-target.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatAuthority, formatUri, parseTarget } from '../../../lib/http/message/target.ts'

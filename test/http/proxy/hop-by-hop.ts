@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { connectionOptions, endToEndFields } from '../../../lib/http/proxy/hop-by-hop.ts'
+import { connectionOptions, endToEndFields } from '../../../lib/http/message/hop-by-hop.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 t.test('fields of one connection are dropped though Connection forgets to name them', t => {

@@ -4,11 +4,11 @@
 import { createHash, createPrivateKey } from 'node:crypto'
 import t from 'tap'
 import { SignedXml } from 'xml-crypto'
-import { readMessage } from '../../../lib/saml/core/message.ts'
-import { digestMethods, ns, transforms } from '../../../lib/saml/core/vocabulary.ts'
 import { signatureBy, signatureMethods } from '../../../lib/saml/signature/method.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { verifySignature } from '../../../lib/saml/signature/signature.ts'
+import { readMessage } from '../../../lib/saml/xml/message.ts'
+import { digestMethods, ns, transforms } from '../../../lib/saml/xml/vocabulary.ts'
 import { type Chance, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 

@@ -8,13 +8,13 @@ import {
   type LogoutRules,
   readLogout,
 } from '../../../saml/binding/logout-message.ts'
-import { decodeBase64 } from '../../../saml/core/encoding.ts'
+import { type MetadataRules, readIdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
 import {
   type MayDecrypt,
   type ResponseRules,
   verifyResponse,
-} from '../../../saml/core/verify-response.ts'
-import { type MetadataRules, readIdpMetadata } from '../../../saml/metadata/idp-metadata.ts'
+} from '../../../saml/response/verify-response.ts'
+import { decodeBase64 } from '../../../saml/xml/encoding.ts'
 
 export type Job =
   /** The message comes in base64: a thread decodes what may be large. */

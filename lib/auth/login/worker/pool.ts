@@ -23,7 +23,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { withDeadline } from '../../../async/deadline.ts'
 import { Line } from '../../../async/line.ts'
 import { Failure } from '../../../errors.ts'
-import type { MayDecrypt } from '../../../saml/core/verify-response.ts'
+import type { MayDecrypt } from '../../../saml/response/verify-response.ts'
 import type { DecryptionQuestion, Job, JobAnswer, ResultOf } from './jobs.ts'
 
 /** The bounds of a pool: the number of threads, the time a job may take or wait, and the memory it may use. */

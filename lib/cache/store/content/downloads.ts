@@ -4,11 +4,11 @@
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
-import type { UpkeepParts } from '../upkeep/removal.ts'
-import type { Arrivals, Room } from '../upkeep/room.ts'
 import { type Checks, Expectation, type ExpectedContent } from './checks.ts'
 import { Download } from './download.ts'
 import type { OpenFiles, SharedBlocks } from './open-content.ts'
+import type { UpkeepParts } from './removal.ts'
+import type { Arrivals, Room } from './room.ts'
 import {
   type Continuation,
   type Destination,

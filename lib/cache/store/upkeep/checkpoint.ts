@@ -7,8 +7,8 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'
 import type { Downloads } from '../content/downloads.ts'
+import type { UpkeepParts } from '../content/removal.ts'
 import { isForbidden } from '../disk/disk.ts'
-import type { UpkeepParts } from './removal.ts'
 
 interface CheckpointParts extends UpkeepParts {
   readonly downloads: Downloads

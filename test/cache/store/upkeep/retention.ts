@@ -2,7 +2,7 @@ import { mkdir, readdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
-import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
+import { keepAll } from '../../../../lib/cache/store/retention-rules.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import {
   bytesOf,

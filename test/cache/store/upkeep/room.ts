@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
-import { keepAll } from '../../../../lib/cache/store/upkeep/rules.ts'
+import { keepAll } from '../../../../lib/cache/store/retention-rules.ts'
 import { scriptedFiles, sizedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, keep, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
+import { Space } from '../../../../lib/cache/store/content/room.ts'
 import { Disk, Layout } from '../../../../lib/cache/store/disk/disk.ts'
-import { Space } from '../../../../lib/cache/store/upkeep/room.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, entryOf, keep, opened } from '../../../fixtures/store/opened.ts'

@@ -1,12 +1,12 @@
 /**
  * Checks the routing rules of a configuration for errors and doubtful rules. This file is pure.
  */
-import { type Path, type Remark, type Remarks, valueRemarks } from '../../config/reading.ts'
-import { defaultPort, type TargetUri } from '../../http/message/target.ts'
-import { admitTarget, compilePolicy, type Policy } from '../policy/policy.ts'
-import { type RouteRules, route, routeRules } from '../policy/routing.ts'
-import type { Config } from './config.ts'
-import type { Place } from './setting-kinds.ts'
+import { type Path, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
+import { defaultPort, type TargetUri } from '../../../http/message/target.ts'
+import { admitTarget, compilePolicy, type Policy } from '../../policy/policy.ts'
+import { type RouteRules, route, routeRules } from '../../policy/routing.ts'
+import type { Config } from '../config.ts'
+import type { Place } from '../setting-kinds.ts'
 
 /** The remarks on the rules. */
 export function checkRouting(config: Config): Remarks {

@@ -7,25 +7,31 @@
  * report are the same on both ways; the fast path saves the work that Node does needlessly for each message (docs/decisions/0025).
  */
 import { Socket } from 'node:net'
-import type { Clock, Milliseconds } from '../async/clock.ts'
-import { GatheredBytes } from '../bytes/gathered.ts'
-import { flushWrites, type WriteListener, writeNow, writeSoon } from '../bytes/small-writes.ts'
-import { formatDate } from './message/date.ts'
-import { Fields } from './message/field.ts'
-import type { TargetReader } from './message/target.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { GatheredBytes } from '../../bytes/gathered.ts'
+import { flushWrites, type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
+import { formatDate } from '../message/date.ts'
+import { Fields } from '../message/field.ts'
+import type { TargetReader } from '../message/target.ts'
+import {
+  chunkEnd,
+  chunkStart,
+  lastChunk,
+  type OutgoingHead,
+  responseText,
+} from '../wire/framing.ts'
+import { type Framing, type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
+import { VaryingLine } from '../wire/varying-line.ts'
 import {
   type Connection,
   LiveRequest,
   leaveReads,
   type RequestReading,
   takeReads,
-} from './server/connections.ts'
-import { type Exchanges, hintsOf, type ResponseWriter } from './server/exchanges.ts'
-import type { HttpServerOptions } from './server/options.ts'
-import { emptyContent, MalformedContent, restTime } from './server/request-content.ts'
-import { chunkEnd, chunkStart, lastChunk, type OutgoingHead, responseText } from './wire/framing.ts'
-import { type Framing, type PlainHead, PlainHeadReader } from './wire/request-head.ts'
-import { VaryingLine } from './wire/varying-line.ts'
+} from './connections.ts'
+import { type Exchanges, hintsOf, type ResponseWriter } from './exchanges.ts'
+import type { HttpServerOptions } from './options.ts'
+import { emptyContent, MalformedContent, restTime } from './request-content.ts'
 
 /** Bytes of requests that may wait for earlier answers before the connection stops reading. */
 const mostUnread = 64 * 1024

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatInstant, parseInstant, parseXmlDuration } from '../../../lib/saml/core/instant.ts'
+import { formatInstant, parseInstant, parseXmlDuration } from '../../../lib/saml/xml/instant.ts'
 
 t.test('instants are read to the millisecond, in UTC unless they say otherwise', t => {
   for (const [text, iso] of [

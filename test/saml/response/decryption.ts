@@ -5,9 +5,9 @@ import {
   decrypt as decryptParts,
   namesOfKeys,
   readEncrypted,
-} from '../../../lib/saml/core/decryption.ts'
-import { messageLimits, refusedBy } from '../../../lib/saml/core/message.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
+} from '../../../lib/saml/response/decryption.ts'
+import { messageLimits, refusedBy } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 
 const own = rsaPair('sp')

@@ -4,9 +4,9 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { NameId, SamlAttribute } from '../subject.ts'
-import { parseInstant } from './instant.ts'
-import { nameIdFormats, ns } from './vocabulary.ts'
-import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from './xml.ts'
+import { parseInstant } from '../xml/instant.ts'
+import { nameIdFormats, ns } from '../xml/vocabulary.ts'
+import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from '../xml/xml.ts'
 
 /** An instant with its text, so that a malformed instant differs from a missing one. */
 export type WrittenInstant = { readonly text: string; readonly moment: Milliseconds | undefined }

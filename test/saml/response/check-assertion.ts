@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { SamlConfig } from '../../../lib/auth/config/config.ts'
-import { checkAssertion } from '../../../lib/saml/core/check-assertion.ts'
-import { bearer } from '../../../lib/saml/core/vocabulary.ts'
+import { checkAssertion } from '../../../lib/saml/response/check-assertion.ts'
+import { bearer } from '../../../lib/saml/xml/vocabulary.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
 

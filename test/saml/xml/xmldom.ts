@@ -3,8 +3,8 @@
  */
 import t from 'tap'
 import { profiles } from '../../../dev/idp/profile.ts'
-import { messageLimits, metadataLimits, readMessage } from '../../../lib/saml/core/message.ts'
 import { canonicalBytes } from '../../../lib/saml/signature/canonical.ts'
+import { messageLimits, metadataLimits, readMessage } from '../../../lib/saml/xml/message.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { ScriptedIdp } from '../../fixtures/saml/idp.ts'
 import { isReadAlike } from '../../fixtures/saml/xmldom.ts'

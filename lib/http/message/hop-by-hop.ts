@@ -12,8 +12,8 @@
  * The proxy drops the named fields, except those in PROTECTED, which no sender names in good faith. Callers add fields of their own after
  * this step, never before, so Connection cannot remove them.
  */
-import { type Fields, listMembers } from '../message/field.ts'
-import type { Request } from '../message/message.ts'
+import { type Fields, listMembers } from './field.ts'
+import type { Request } from './message.ts'
 
 /** The fields that may be forwarded and stored, in their order: all except the hop-by-hop ones and `besides`, a name in lower case. */
 export function endToEndFields(fields: Fields, besides?: string): Fields {

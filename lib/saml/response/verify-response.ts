@@ -7,16 +7,14 @@
  */
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
-import { decrypt, namesOfKeys, readEncrypted, revealAssertion } from './decryption.ts'
-import { type RefusedMessage, readMessage, refuse, refusedBy, signedLimits } from './message.ts'
 import {
-  type AssertionFacts,
-  issuerOf,
-  type MessageHead,
-  readAssertion,
-  readHead,
-} from './read-assertion.ts'
-import { ns, shortName, status } from './vocabulary.ts'
+  type RefusedMessage,
+  readMessage,
+  refuse,
+  refusedBy,
+  signedLimits,
+} from '../xml/message.ts'
+import { ns, shortName, status } from '../xml/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -28,7 +26,15 @@ import {
   trimXml,
   type XmlDocument,
   type XmlElement,
-} from './xml.ts'
+} from '../xml/xml.ts'
+import { decrypt, namesOfKeys, readEncrypted, revealAssertion } from './decryption.ts'
+import {
+  type AssertionFacts,
+  issuerOf,
+  type MessageHead,
+  readAssertion,
+  readHead,
+} from './read-assertion.ts'
 
 export interface ResponseRules extends SignatureRules {
   /** The private keys in PEM, newest first. */

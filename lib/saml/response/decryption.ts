@@ -24,10 +24,10 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { privateKeyOf } from '../signature/method.ts'
-import { decodeBase64 } from './encoding.ts'
-import { messageLimits, refuse } from './message.ts'
-import { parseXml } from './scan.ts'
-import { digestMethods, digests, ns, shortName } from './vocabulary.ts'
+import { decodeBase64 } from '../xml/encoding.ts'
+import { messageLimits, refuse } from '../xml/message.ts'
+import { parseXml } from '../xml/scan.ts'
+import { digestMethods, digests, ns, shortName } from '../xml/vocabulary.ts'
 import {
   allElements,
   allNamed,
@@ -39,7 +39,7 @@ import {
   prefixesAt,
   type XmlDocument,
   type XmlElement,
-} from './xml.ts'
+} from '../xml/xml.ts'
 
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
 type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>

@@ -8,7 +8,8 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { AssertionFinding, VerifiedSubject } from '../subject.ts'
-import { formatInstant } from './instant.ts'
+import { formatInstant } from '../xml/instant.ts'
+import { bearer } from '../xml/vocabulary.ts'
 import type {
   AssertionFacts,
   AuthnStatementFacts,
@@ -16,7 +17,6 @@ import type {
   MessageHead,
   WrittenInstant,
 } from './read-assertion.ts'
-import { bearer } from './vocabulary.ts'
 
 /** The requirements that one login sends to the identity provider. */
 export interface LoginAsks {

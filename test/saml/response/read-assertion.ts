@@ -1,8 +1,8 @@
 import t from 'tap'
-import { messageLimits } from '../../../lib/saml/core/message.ts'
-import { issuerOf, readAssertion, readHead } from '../../../lib/saml/core/read-assertion.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
-import { nameIdFormats, ns } from '../../../lib/saml/core/vocabulary.ts'
+import { issuerOf, readAssertion, readHead } from '../../../lib/saml/response/read-assertion.ts'
+import { messageLimits } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
+import { nameIdFormats, ns } from '../../../lib/saml/xml/vocabulary.ts'
 
 /** An Assertion with this content. */
 function assertion(content: string, attributes = '') {

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { messageLimits, metadataLimits } from '../../../lib/saml/core/message.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
+import { messageLimits, metadataLimits } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
 import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 
 function scan(text: string | Buffer, limits = messageLimits) {

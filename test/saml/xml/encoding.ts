@@ -1,5 +1,5 @@
 import t from 'tap'
-import { decodeBase64, decodeFormText } from '../../../lib/saml/core/encoding.ts'
+import { decodeBase64, decodeFormText } from '../../../lib/saml/xml/encoding.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 /** The rules by the texts of the standards, without regard to what a long text costs. */

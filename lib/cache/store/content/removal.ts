@@ -5,10 +5,10 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
 import type { EntryTable } from '../catalogue/entry-table.ts'
 import type { Journal } from '../catalogue/journal.ts'
-import type { Blobs } from '../content/blobs.ts'
-import type { UnnamedContent } from '../content/content-life.ts'
 import { isForbidden, type Surroundings } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
+import type { Blobs } from './blobs.ts'
+import type { UnnamedContent } from './content-life.ts'
 
 /** The objects that the upkeep of a store works with. */
 export interface UpkeepParts extends Surroundings {

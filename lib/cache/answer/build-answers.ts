@@ -2,13 +2,13 @@
  * Answers requests that name a build. It answers from the record of the build, or like any other request, and then records the answer.
  */
 import type { Response } from '../../http/message/message.ts'
-import { notInBuildResponse, recordedStatusResponse } from '../answer/errors.ts'
-import { type AllowedRequest, represent, storedRepresentation } from '../answer/representation.ts'
+import { type GivenFile, keepingEntry, recordedUrl } from '../builds/build.ts'
+import { isRecordedStatus } from '../builds/build-file.ts'
+import type { BuildRecording, Builds } from '../builds/builds.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { type GivenFile, keepingEntry, recordedUrl } from './build.ts'
-import { isRecordedStatus } from './build-file.ts'
-import type { BuildRecording, Builds } from './builds.ts'
+import { notInBuildResponse, recordedStatusResponse } from './errors.ts'
+import { type AllowedRequest, represent, storedRepresentation } from './representation.ts'
 
 interface BuildAnswerParts {
   readonly builds: Builds

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { messageLimits } from '../../../lib/saml/core/message.ts'
-import { parseXml } from '../../../lib/saml/core/scan.ts'
-import { attributeOf, childOf, escapeXml } from '../../../lib/saml/core/xml.ts'
+import { messageLimits } from '../../../lib/saml/xml/message.ts'
+import { parseXml } from '../../../lib/saml/xml/scan.ts'
+import { attributeOf, childOf, escapeXml } from '../../../lib/saml/xml/xml.ts'
 
 function root(text: string) {
   const parsed = parseXml(text, messageLimits)

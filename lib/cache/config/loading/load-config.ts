@@ -4,13 +4,12 @@
  */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { LoadResult } from '../../config/config-file.ts'
-import { type Check, type Remark, remarkText } from '../../config/reading.ts'
-import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../config/settings.ts'
-import { isIpLiteral } from '../../http/message/target.ts'
-import { AddressSet } from '../../ip.ts'
-import { isRecord } from '../../json.ts'
-import { checkRouting } from './check-routing.ts'
+import type { LoadResult } from '../../../config/config-file.ts'
+import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
+import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
+import { isIpLiteral } from '../../../http/message/target.ts'
+import { AddressSet } from '../../../ip.ts'
+import { isRecord } from '../../../json.ts'
 import {
   type Config,
   configOf,
@@ -19,10 +18,11 @@ import {
   nonEmpty,
   type Overrides,
   type UserEnvironment,
-} from './config.ts'
-import { checkKnownArchives, type KnownArchive } from './known-archives.ts'
-import { sharedStore } from './setting-groups.ts'
-import { formerSettings, settings } from './settings.ts'
+} from '../config.ts'
+import { checkKnownArchives, type KnownArchive } from '../known-archives.ts'
+import { sharedStore } from '../setting-groups.ts'
+import { formerSettings, settings } from '../settings.ts'
+import { checkRouting } from './check-routing.ts'
 
 /** The file that is read when none is named. It need not exist. */
 export const defaultConfigFile = '/etc/cachesvc/cachesvc.yaml'
@@ -45,7 +45,7 @@ export async function loadConfig(
   }
   const path = named ?? defaultConfigFile
   // The YAML parser is loaded only when there is a file.
-  const { loadConfigFile } = await import('../../config/config-file.ts')
+  const { loadConfigFile } = await import('../../../config/config-file.ts')
   const read = (mirrors?: LoadResult<readonly KnownArchive[]>) => {
     const check = configCheck(overrides, surroundings, mirrors)
     return loadConfigFile(path, found => check(absolutePaths(found, dirname(path))))

@@ -10,12 +10,18 @@
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { UnnamedContent } from '../content/content-life.ts'
-import type { Download } from '../content/download.ts'
-import type { Partials } from '../content/write-behind.ts'
 import type { Surroundings } from '../disk/disk.ts'
+import {
+  findVictims,
+  keepAll,
+  type RetentionRules,
+  rankOf,
+  type Victim,
+} from '../retention-rules.ts'
+import type { UnnamedContent } from './content-life.ts'
+import type { Download } from './download.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
-import { findVictims, keepAll, type RetentionRules, rankOf, type Victim } from './rules.ts'
+import type { Partials } from './write-behind.ts'
 
 /** The figures of one moment, bytes. */
 interface Measured {

@@ -1,7 +1,7 @@
 /**
  * The rules of retention: what the operator wants to keep, how much of it, and which contents are removed first when room is needed.
  */
-import type { EntryTable } from '../catalogue/entry-table.ts'
+import type { EntryTable } from './catalogue/entry-table.ts'
 
 /**
  * - recorded: a build was given the content, so it stays

@@ -3,17 +3,17 @@
  * read, which is remembered for a second. When the pointer names a newer Release file than the adopted one, this node takes it like one from the
  * origin (`Updates.take`): it verifies the Release file and the indexes that it names.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { resultInTime } from '../../../async/deadline.ts'
-import { SingleFlight } from '../../../async/single-flight.ts'
-import type { Logger } from '../../../log/log.ts'
-import { recentEntries } from '../../../recent.ts'
-import type { SuiteDelays } from '../../answer/suite-delays.ts'
-import type { Updates } from '../../answer/suite-updates.ts'
-import { suiteOfRelease } from '../../archive/path.ts'
-import type { Store } from '../../store/store.ts'
-import type { Suites } from '../../suites/suites.ts'
-import type { Pointers } from './pointers.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { resultInTime } from '../../async/deadline.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
+import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
+import { suiteOfRelease } from '../archive/path.ts'
+import type { Pointers } from '../shared/suites/pointers.ts'
+import type { Store } from '../store/store.ts'
+import type { Suites } from '../suites/suites.ts'
+import type { SuiteDelays } from './suite-delays.ts'
+import type { Updates } from './suite-updates.ts'
 
 interface FollowingParts {
   readonly pointers: Pointers
