@@ -45,7 +45,6 @@ export interface Program {
   readonly notes?: string
 }
 
-/** The result of reading a command line. */
 export interface CommandLine<P extends Program> {
   readonly run: keyof P['commands'] & string
   readonly operands: readonly string[]
@@ -232,7 +231,6 @@ function unknown(program: string, what: string, near: string | undefined): Wrong
 /** Columns of a terminal. */
 const width = 80
 
-/** The output of `--help`. */
 export function helpText({ name, usage, about, commands, options, notes }: Program): string {
   const named = Object.entries(commands).map(
     ([word, { operands = '', summary }]) => [`${word} ${operands}`.trim(), summary] as const,

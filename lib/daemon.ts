@@ -18,7 +18,6 @@ import type { Log } from './log/log.ts'
 import { type ExitCode, exitCodes } from './program.ts'
 import { createNotifier, type InheritedSocket, inheritedSockets, type Notifier } from './systemd.ts'
 
-/** One step of stopping. */
 export interface StopStep {
   /** The name for the log: `finish running transfers`. */
   readonly name: string
@@ -39,7 +38,6 @@ export function stopStep(
   return { name, deadline: deadline + 1000, stop }
 }
 
-/** A service that has been started. */
 export interface Service {
   /** One line about it for the log and the service manager: `listening on 3142`. */
   readonly status: string
@@ -48,7 +46,6 @@ export interface Service {
   readonly reload: Reload
 }
 
-/** The arguments of a start. */
 export interface Start {
   /** Listening sockets that the service manager opened. They replace the configured addresses. */
   readonly sockets: readonly InheritedSocket[]
@@ -75,7 +72,8 @@ export interface DaemonOptions {
 
 /** The time for a start that is under way when the daemon is to stop. */
 const START_GRACE = 10_000
-const RELOAD_DEADLINE = 60_000
+/** Shorter than the time for which a command waits for its answer (admin-socket.ts), so that the command says what has become of the reload. */
+const RELOAD_DEADLINE = 50_000
 /** The time for all steps of stopping together after a crash. */
 const CRASH_GRACE = 5_000
 

@@ -8,7 +8,6 @@ import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf
 import { getHeapSpaceStatistics } from 'node:v8'
 import { isRecord } from './json.ts'
 
-/** A value for every label name. */
 type Labels<L extends string> = Readonly<Record<L, string>>
 
 export type LabelNames<L extends string> = readonly [] | readonly [L] | readonly [L, L]
@@ -213,14 +212,7 @@ function measureProcessor(metrics: Metrics): void {
   for (const [name, help, read] of [
     ['user_seconds', 'Processor time in user mode.', () => usage().user],
     ['system_seconds', 'Processor time in the kernel.', () => usage().system],
-    [
-      'seconds',
-      'Processor time.',
-      () => {
-        const { user, system } = usage()
-        return user + system
-      },
-    ],
+    ['seconds', 'Processor time.', () => usage().user + usage().system],
   ] as const) {
     metrics.total({ name: `process_cpu_${name}_total`, help }, () => read() / 1e6)
   }

@@ -184,11 +184,11 @@ t.test('reloads that come during one are one more, and a stuck one is given up',
   waiting[0]?.([])
   await settle()
   t.equal(begun, 2)
-  d.clock.advance(60_000)
+  d.clock.advance(50_000)
   await settle()
   t.match(d.log.lines.at(-1), {
     level: 'error',
-    facts: { error: { message: /no answer within 60 s/ } },
+    facts: { error: { message: /no answer within 50 s/ } },
   })
   t.same(
     signals.map(givenUp => givenUp?.aborted),

@@ -10,7 +10,6 @@ import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
 import { keySetHandler, keySetPath } from './pages/own-document.ts'
 
-/** The handler of the admin listener. */
 export function admin(sources: {
   /** The problems that keep the service from its work, a sentence each. */
   readonly problems: () => readonly string[]

@@ -26,10 +26,10 @@ import type { EndedUser } from './session/sessions.ts'
 interface ControlParts {
   readonly config: () => Config
   readonly started: Milliseconds
-  readonly listening: () => {
+  readonly listening: {
     readonly main: ListenAddress
-    readonly admin?: ListenAddress
-    readonly checks?: CheckAddress
+    readonly admin?: ListenAddress | undefined
+    readonly checks?: CheckAddress | undefined
   }
   /** The problems that keep the instance from being ready. */
   readonly problems: () => readonly string[]
@@ -77,7 +77,7 @@ export function control(parts: ControlParts): RequestHandler {
 function status(parts: ControlParts): CommandAnswer {
   const { config, problems, listening, readings, counts } = parts
   const { instance, baseUrl, target } = config()
-  const { main, admin, checks } = listening()
+  const { main, admin, checks } = listening
   const { clients, websockets } = counts()
   const { metadataFetched, metadataValidUntil, idpCertificateEnds } = readings()
   const found = problems()

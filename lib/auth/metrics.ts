@@ -35,57 +35,51 @@ export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 const known: ReadonlySet<unknown> = new Set(outcomes)
 
-export class AuthMetrics {
-  readonly #metrics = new Metrics()
-  readonly #requests = this.#metrics.counter({
+export class AuthMetrics extends Metrics {
+  readonly #requests = this.counter({
     name: 'authproxy_requests_total',
     help: 'Requests by what became of them and the class of their status.',
     labels: ['outcome', 'status'],
   })
-  readonly #failures = this.#metrics.counter({
+  readonly #failures = this.counter({
     name: 'authproxy_failures_total',
     help: 'Failure pages by category.',
     labels: ['category'],
   })
-  readonly #refusals = this.#metrics.counter({
+  readonly #refusals = this.counter({
     name: 'authproxy_access_refusals_total',
     help: 'Requests that the rules of access refused, by the number of the rule; 0 when none was for them.',
     labels: ['rule'],
   })
-  readonly #checks = this.#metrics.counter({
+  readonly #checks = this.counter({
     name: 'authproxy_checks_total',
     help: 'Checks of the edge under forwardAuth by what became of them.',
     labels: ['edge', 'verdict'],
   })
-  readonly #duration = this.#metrics.histogram({
+  readonly #duration = this.histogram({
     name: 'authproxy_request_duration_seconds',
     help: 'From the head of a request to the end of its response.',
     labels: ['outcome'],
   })
-  readonly #logins = this.#metrics.counter({
+  readonly #logins = this.counter({
     name: 'authproxy_saml_responses_total',
     help: 'SAML responses by what became of them.',
     labels: ['outcome'],
   })
 
-  /** All metrics, for the list of metrics. */
   static list(): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new AuthMetrics()
     metrics.read(Object.fromEntries(names.map(name => [name, () => 0])) as Gauges)
-    return metrics.#metrics.list()
+    return metrics.list()
   }
 
   /** Has these figures read whenever the metrics are asked for, and those of the process. To be called once, when their parts are there. */
   read(reads: Gauges): void {
     for (const [name, help] of Object.entries(gauges)) {
-      this.#metrics.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
+      this.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
-    measureProcess(this.#metrics)
-  }
-
-  get contentType(): string {
-    return this.#metrics.contentType
+    measureProcess(this)
   }
 
   exchange({ response, duration }: Exchange): void {
@@ -100,7 +94,6 @@ export class AuthMetrics {
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })
   }
 
-  /** Counts a check of an edge. */
   check(edge: string, { response: { facts = {} } }: Pick<Exchange, 'response'>): void {
     const { outcome, because, rule } = facts
     const verdict = checkOutcomes.find(each => each === outcome) ?? 'failed'
@@ -111,9 +104,5 @@ export class AuthMetrics {
   /** Counts how a login or a logout ended. The codes are ours, a closed set. */
   login(outcome: string): void {
     this.#logins.add({ outcome })
-  }
-
-  text(): string {
-    return this.#metrics.text()
   }
 }

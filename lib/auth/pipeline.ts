@@ -16,7 +16,7 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { OutcomeFacts } from './access/outcome.ts'
+import type { OutcomeFacts, PassReason } from './access/outcome.ts'
 import { type Place, placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
@@ -58,12 +58,8 @@ export interface PipelineParts {
   readonly failurePage: FailurePage
   readonly probe: AnswerProbe
   readonly instanceId: string
-  /** Answers with the keys of the signed identity. */
-  readonly keySet: Handler
-  /** Answers with the logo of the pages. */
-  readonly logo: Handler
-  /** Answers with the script for pages of the application. */
-  readonly loginScript: Handler
+  /** Answer with the keys of the signed identity, the logo of the pages, and the script for pages of the application. */
+  readonly documents: Readonly<Record<'key-set' | 'logo' | 'login-script', Handler>>
   readonly page: PageMaker
   readonly readForm: FormReader
   readonly clock: Clock
@@ -128,17 +124,13 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return answered.then(page => withFacts(page, { client, outcome: 'saml' }))
     }
     case 'key-set':
-      return continueWhenReady(parts.keySet(request), keys => {
-        return withFacts(keys, { client, outcome: 'key-set' })
-      })
     case 'logo':
-      return continueWhenReady(parts.logo(request), logo =>
-        withFacts(logo, { client, outcome: 'logo' }),
-      )
-    case 'login-script':
-      return continueWhenReady(parts.loginScript(request), script => {
-        return withFacts(script, { client, outcome: 'login-script' })
+    case 'login-script': {
+      const outcome = verdict.verdict
+      return continueWhenReady(parts.documents[outcome](request), document => {
+        return withFacts(document, { client, outcome })
       })
+    }
     case 'own-page': {
       const { path, session } = verdict
       const { backend, config } = asked.rules
@@ -150,46 +142,17 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       })
     }
     case 'passthrough': {
-      const { because, name } = verdict
-      const facts = { client, outcome: 'forwarded', because: `passthrough-${because}` } as const
-      const open = because === 'path'
-      const admitted = {
-        request,
-        original: request,
-        session: undefined,
-        public: open,
-        place,
-        client,
-      }
-      request.holder = passedWithoutSession
-      return pass(asked, admitted, { ...facts, passthrough: name })
+      const { because, name: passthrough } = verdict
+      const isPublic = because === 'path'
+      return passOpen(asked, { isPublic, because: `passthrough-${because}`, passthrough })
     }
-    case 'anyone': {
-      const admitted = {
-        request,
-        original: request,
-        session: undefined,
-        public: true,
-        place,
-        client,
-      }
-      request.holder = passedWithoutSession
-      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'anyone' })
-    }
+    case 'anyone':
+      return passOpen(asked, { because: 'anyone' })
     case 'preflight': {
       const { signal } = request
       // `signal` is a getter of the request, which a copy of its own properties does not have.
       const bare = { ...request, signal, fields: withoutCredentials(request.fields) }
-      request.holder = passedWithoutSession
-      const admitted = {
-        request: bare,
-        original: request,
-        session: undefined,
-        public: true,
-        place,
-        client,
-      }
-      return pass(asked, admitted, { client, outcome: 'forwarded', because: 'preflight' })
+      return passOpen(asked, { as: bare, because: 'preflight' })
     }
     case 'renewal': {
       const { session } = verdict
@@ -228,7 +191,6 @@ function deniedOf({
   return { request, place, config: rules.config, saml, failurePage }
 }
 
-/** Answers a request of a signed-in user. */
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
@@ -245,32 +207,45 @@ function authenticated<A extends Response | TakenOver>(
     because: 'session',
     user: session.subject,
   } as const
+  // The members are written out, because copying them from `asked` costs an eighth of a small request.
+  const admitted = (own: Request): AdmittedRequest => {
+    return { request: own, original: request, session, public: false, place, client }
+  }
   return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
-      // The members are written out, because copying them from `asked` costs an eighth of a small request.
-      const admitted = {
-        request: opened.request,
-        original: request,
-        session,
-        public: false,
-        place,
-        client,
-      }
-      if (!sessions.wantsRenewal(session)) return pass(asked, admitted, facts)
-      const whole = { ...admitted, request: unconditional(opened.request) }
-      return renewed(asked, session, pass(asked, whole, facts))
+      const { request: own } = opened
+      if (!sessions.wantsRenewal(session)) return pass(asked, admitted(own), facts)
+      return renewed(asked, session, pass(asked, admitted(unconditional(own)), facts))
     }
     const target = pathAndQuery(place)
     return saml.resubmit({ request, id: opened.id, session, target }).then(async instead => {
       if ('refuse' in instead) return withFacts(instead.refuse, facts)
-      const answer = await pass(
-        asked,
-        { request: instead.request, original: request, session, public: false, place, client },
-        { ...facts, resubmitted: true },
-      )
+      const whole = admitted(instead.request)
+      const answer = await pass(asked, whole, { ...facts, resubmitted: true })
       return withLines(answer, instead.setCookie)
     })
   })
+}
+
+/** Forwards a request that passes without a session, in the form `as`. */
+function passOpen<A extends Response | TakenOver>(
+  asked: Asked<A>,
+  {
+    as = asked.request,
+    isPublic = true,
+    because,
+    passthrough,
+  }: {
+    readonly as?: Request
+    readonly isPublic?: boolean
+    readonly because: PassReason
+    readonly passthrough?: string
+  },
+): Promise<A | Response> {
+  const { request: original, place, client } = asked
+  original.holder = passedWithoutSession
+  const admitted = { request: as, original, session: undefined, public: isPublic, place, client }
+  return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 
 /** The one way to the backend, with a session and without. */
@@ -331,8 +306,7 @@ async function login(
 ): Promise<Response> {
   const { request, place, rules, parts } = asked
   const { saml, readForm, failurePage } = parts
-  const { from, rule, session } = verdict
-  const how = rule?.login === undefined ? undefined : rule
+  const { from, how, session } = verdict
   const signedIn = session !== undefined
   const { config } = rules
   const returnTo = pathAndQuery(place)

@@ -23,7 +23,7 @@ import { newInstanceId } from './access/instance-id.ts'
 import { placeOf } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
-import { ClientIdentityWatch } from './backend/client-identity.ts'
+import { watchClientIdentity } from './backend/client-identity.ts'
 import type { checkServer } from './check-listener.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
@@ -136,7 +136,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
   stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))
   const instanceId = newInstanceId(random)
-  const rules = await RulesInForce.open(config, {
+  const inForce = await RulesInForce.open(config, {
     ...tools,
     backendOf: from => {
       const tokens = new IdentityTokens({ keys, clock, config: from })
@@ -144,14 +144,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       return new Backend({ config: from, clock, instanceId, ...life, tokens })
     },
   })
-  stop.unshift(stopStep('end the watch of names of groups', 2000, () => rules.close()))
+  const rules = inForce.current
+  stop.unshift(stopStep('end the watch of names of groups', 2000, () => inForce.close()))
   const records = await FailureRecords.open({ ...tools, path: failuresFile(config.configPath) })
   stop.unshift(stopStep('keep the last failures', 2000, () => records.flush()))
   const revocations = config.session.revocation
     ? await RevocationList.open({
         ...tools,
         path: revocationsPath(config.configPath),
-        lifetime: () => rules.config.session.lifetime,
+        lifetime: () => rules().config.session.lifetime,
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
@@ -159,9 +160,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   // Pages, sessions and logins.
-  const clientAddress = (request: Request) => rules.backend.client(request).address
-  const page = pageMaker(random, () => rules.brand)
-  const opener = { keys, clock, config: () => rules.config.saml }
+  const clientAddress = (request: Request) => rules().backend.client(request).address
+  const page = pageMaker(random, () => rules().brand)
+  const opener = { keys, clock, config: () => rules().config.saml }
   const failurePage = failurePageMaker({
     ...tools,
     page,
@@ -180,29 +181,29 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   })
   const sessions = new Sessions({
     ...tools,
-    config: () => rules.config,
+    config: () => rules().config,
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
     revocations: shared?.revocations ?? revocations,
     failurePage,
     random,
-    groupTable: () => rules.groupNames?.table,
+    groupTable: () => rules().groupNames?.table,
   })
   const metrics = new AuthMetrics()
   const parts = { keys, sessions, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
     ...parts,
-    config: () => rules.config.saml,
+    config: () => rules().config.saml,
     log: log.child({ part: 'saml' }),
     count: code => metrics.login(code),
   })
   await keys.begin()
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
-  stop.unshift(stopStep('close connections to the backend', 2000, () => rules.backend.close()))
+  stop.unshift(stopStep('close connections to the backend', 2000, () => rules().backend.close()))
 
   // Servers.
   const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
-    rules: rules.current,
+    rules,
     saml,
     sessions,
     failurePage,
@@ -210,14 +211,16 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     clock,
     probe: probeAnswerer({
       ...parts,
-      rules: rules.current,
+      rules,
       instanceId,
-      waiting: () => rules.waiting,
+      waiting: () => rules().waiting,
       checkOf: nonce => probed.of(nonce),
     }),
-    keySet: keySetHandler(() => keys.identity()),
-    logo: ownDocument(() => rules.brand.logo),
-    loginScript: loginScriptHandler(),
+    documents: {
+      'key-set': keySetHandler(() => keys.identity()),
+      logo: ownDocument(() => rules().brand.logo),
+      'login-script': loginScriptHandler(),
+    },
     page,
     readForm: formReader(clock),
   }
@@ -232,14 +235,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...saml.problems(),
   ]
   const remarks = () =>
-    [rules.groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
+    [rules().groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
       problems,
       remarks,
       metrics,
-      identityKeys: () => (rules.config.identityToken === undefined ? undefined : keys.identity()),
+      identityKeys: () =>
+        rules().config.identityToken === undefined ? undefined : keys.identity(),
     }),
     connect: async () => methodNotAllowed(['GET', 'HEAD']),
     onFailure: () => textResponse(500, 'something went wrong'),
@@ -268,7 +272,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onFailure: (request, error) => errorResponse(request, error, failurePage),
     onExchange: (exchange, error) => {
       metrics.exchange(exchange)
-      if (rules.config.log.access) {
+      if (rules().config.log.access) {
         const facts = accessFacts(exchange)
         facts['trace'] = traceIdOf(exchange.request.fields)
         log.info('request', facts)
@@ -279,18 +283,18 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     limits: limitsOf(config),
     fastPath: true,
-    introduces: address => rules.config.proxyProtocol && rules.backend.trusts(address),
+    introduces: address => rules().config.proxyProtocol && rules().backend.trusts(address),
   })
 
   // What looks at the servers.
   metrics.read({
     client_connections: () => main.connections,
     websockets: () => tunnels,
-    ...backendReadings(() => rules.backend),
+    ...backendReadings(() => rules().backend),
     ...samlReadings(() => saml.readings()),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
     shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
-    group_names_outdated: () => (rules.groupNames?.problem === undefined ? 0 : 1),
+    group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
   })
   const ending = endWithSessions({
     ...tools,
@@ -298,10 +302,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.revocations?.whenEnded(ending.lookNow)
-  const endWatch = new ClientIdentityWatch({
+  const endWatch = watchClientIdentity(clock, {
     log,
-    current: () => ({ config: rules.config, show: identity => rules.backend.show(identity) }),
-  }).begin(clock)
+    current: () => ({ config: rules().config, show: identity => rules().backend.show(identity) }),
+  })
   stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
@@ -326,27 +330,23 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const reload: Reload = async givenUp => {
     const again = await options.reload()
     if ('problems' in again) return again.problems
-    await rules.replace(again.config, givenUp)
-    if (rules.waiting.length > 0) {
-      log.warn('these settings wait for a restart', { settings: rules.waiting.join(', ') })
+    await inForce.replace(again.config, givenUp)
+    if (rules().waiting.length > 0) {
+      log.warn('these settings wait for a restart', { settings: rules().waiting.join(', ') })
     }
-    log.setLevel(rules.config.log.level)
+    log.setLevel(rules().config.log.level)
     ending.rulesChanged()
     await keys.check()
     return []
   }
   owned.answer(
     control({
-      config: () => rules.config,
+      config: () => rules().config,
       started: clock.now(),
-      listening: () => ({
-        main: listens.main,
-        ...(listens.admin && { admin: listens.admin }),
-        ...(listens.checks && { checks: listens.checks }),
-      }),
+      listening: listens,
       problems,
-      waiting: () => rules.waiting,
-      remarks: () => remarks(),
+      waiting: () => rules().waiting,
+      remarks,
       sharedFailures: async () => (await shared?.failures()) ?? [],
       readings: () => saml.readings(),
       counts: () => ({ clients: main.connections, websockets: tunnels }),
@@ -361,7 +361,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     adminPort: listens.admin?.port,
     checks: listens.checks,
     get status() {
-      const { instance, baseUrl, target } = rules.config
+      const { instance, baseUrl, target } = rules().config
       const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
       const at = formatAuthority({ host: listens.main.address, port: listens.main.port })
       return `${instance}: listening on ${at} for ${baseUrl}, forwarding to ${to}`
@@ -395,7 +395,7 @@ function samlReadings(readings: () => SamlReadings) {
 }
 
 interface EndingParts {
-  readonly rules: RulesInForce
+  readonly rules: RulesInForce['current']
   readonly sessions: Sessions
   readonly clientAddress: (request: Request) => string
   readonly instanceId: string
@@ -404,18 +404,18 @@ interface EndingParts {
 /** Why exchanges that last end before their time. */
 function endings({ rules, sessions, clientAddress, instanceId }: EndingParts) {
   const passes = (request: Request, session: ReadSession | undefined): boolean => {
-    const place = placeOf(request, rules.config.domain)
+    const place = placeOf(request, rules().config.domain)
     // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
     const now = request.received
     const client = clientAddress(request)
     return (
       place !== undefined &&
-      passesAgain({ ...place, request, client, now, instanceId }, session, rules.config)
+      passesAgain({ ...place, request, client, now, instanceId }, session, rules().config)
     )
   }
   /** The reason why an exchange of a session ends with a later login in its browser, where rules look at the person. */
   const whyReplaced = (session: ReadSession, request: Request) => {
-    const later = rules.config.access && sessions.laterThan(session)
+    const later = rules().config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
     if (later.subject !== session.subject) return 'other-user'
     const { attributes, authnInstant, authnContext } = later

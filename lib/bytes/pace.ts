@@ -66,7 +66,9 @@ export class Pace {
   /** Ensures that `go` is not called any more. */
   forget(go: () => void): void {
     this.#waiting.delete(go)
-    if (!this.waits) this.#stop()
+    if (this.waits) return
+    this.#cancel?.()
+    this.#cancel = undefined
   }
 
   #grants(bytes: number): boolean {
@@ -92,11 +94,6 @@ export class Pace {
       go()
     }
     this.#await()
-  }
-
-  #stop(): void {
-    this.#cancel?.()
-    this.#cancel = undefined
   }
 }
 

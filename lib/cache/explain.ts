@@ -282,7 +282,7 @@ async function asOfItsDay(
   if (suites === undefined) {
     return { answer: 'is answered as of a day, which the running proxy alone can tell' }
   }
-  const found = await suites.past.find(key, archive, asOf)
+  const found = await suites.past(key, archive, asOf)
   return 'sentence' in found
     ? { answer: `is answered 404. ${found.sentence}`, fate: 'failed' }
     : destinationUnderKey(destination, found.key)

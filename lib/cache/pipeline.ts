@@ -113,7 +113,7 @@ function settled(
 ): Response | Promise<Response> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return answered(request, file, admittance)
-  return continueWhenReady(admittance.parts.suites.past.find(key, archive, asOf), found =>
+  return continueWhenReady(admittance.parts.suites.past(key, archive, asOf), found =>
     'sentence' in found
       ? failedResponse({ request, file }, 'no-snapshot', { status: 404, sentence: found.sentence })
       : answered(request, destinationUnderKey(file, found.key), admittance),

@@ -23,7 +23,7 @@ import type { RefreshResult } from './ahead/refresh.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import { Builds } from './builds/builds.ts'
-import { MissingFiles } from './builds/missing-files.ts'
+import { missingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
@@ -257,7 +257,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       store,
       negative: answers.negative,
       builds,
-      missing: new MissingFiles({
+      fetchMissing: missingFiles({
         builds,
         fetcher: answers.fetcher,
         rules,

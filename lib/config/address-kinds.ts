@@ -14,7 +14,6 @@ export const listenAddress: Kind<ListenAddress> = kind(
   readListenAddress,
 )
 
-/** Reads an address to listen on. */
 export function readListenAddress(found: unknown): ReadResult<ListenAddress> {
   const what = 'ADDRESS:PORT, [IPV6]:PORT or a port alone'
   const written = typeof found === 'number' ? String(found) : found
@@ -55,7 +54,6 @@ export function splitPort(text: string): {
   return { host, port }
 }
 
-/** Reads the number of a port. */
 export function readPort(text: string, least: 0 | 1): ReadResult<number> {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : -1
   return port >= least && port <= 65_535
@@ -63,7 +61,6 @@ export function readPort(text: string, least: 0 | 1): ReadResult<number> {
     : readFailure(`a port is a number from ${least} to 65535`)
 }
 
-/** The text without the brackets around it. */
 export function withoutBrackets(host: string): string {
   return /^\[.*\]$/s.test(host) ? host.slice(1, -1) : host
 }

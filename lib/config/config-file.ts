@@ -132,7 +132,6 @@ function offsetOf(document: Document, remark: Remark): number {
   return offset
 }
 
-/** The offset of the first alias of this name. */
 function firstAlias(name: string, document: Document): number {
   let found = 0
   visit(document, {

@@ -18,9 +18,7 @@ export interface Override {
   readonly source: string
 }
 
-/** The sources of the values of the settings. */
 interface Filling {
-  /** The decoded file. */
   readonly document: unknown
   /** The source of a value, by the names of its groups and its setting. */
   readonly source: (path: readonly string[]) => string

@@ -7,7 +7,7 @@ import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
 import { jsonText } from '../json.ts'
 import { keyPath } from './reading.ts'
-import { manualPages, type SettingManual, type Settings } from './settings.ts'
+import { manualPages, type SettingManual, type Settings, schemaOf } from './settings.ts'
 
 /** A part of a manual; a text is a paragraph. Words between back quotes are literal: names of settings, values, commands. */
 export type Block =
@@ -91,33 +91,6 @@ function defaultText(value: unknown): string {
 /** The tree as JSON Schema (draft 2020-12), for editors that complete and check YAML. */
 export function jsonSchema(settings: Settings<unknown>, title: string): JsonObject {
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...schemaOf(settings), title }
-}
-
-/** Members that are undefined are not written. */
-function schemaOf({ page, members }: Settings<unknown>): JsonObject {
-  const object = members && objectSchema(members)
-  if ('group' in page) return { ...object, description: page.group || undefined }
-  const { json, manual, default: fallback } = page.setting
-  const items = object && { items: object }
-  return { ...json, ...items, default: fallback, description: manual.join('\n\n') }
-}
-
-function objectSchema(members: NonNullable<Settings<unknown>['members']>): JsonObject {
-  const entries = Object.entries(members)
-  const required = entries.filter(([, member]) => isRequired(member)).map(([name]) => name)
-  return {
-    type: 'object',
-    properties: Object.fromEntries(entries.map(([name, member]) => [name, schemaOf(member)])),
-    required: required.length > 0 ? required : undefined,
-    additionalProperties: false,
-  }
-}
-
-/** Whether a group is required because one of its members is. */
-function isRequired({ page, members = {} }: Settings<unknown>): boolean {
-  return 'setting' in page
-    ? page.setting.required === true
-    : Object.values(members).some(isRequired)
 }
 
 /** The blocks as Markdown. An entry is a heading one level below the heading above it. */

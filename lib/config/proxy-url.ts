@@ -8,7 +8,6 @@ import { canonicalHost, readPort, splitPort } from './address-kinds.ts'
 import { type ReadResult, readFailure, readResult } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 
-/** The URL of an HTTP proxy. */
 export const proxyUrl: Kind<Parent> = kind({ name: 'URL', json: { type: 'string' } }, readProxyUrl)
 
 /** The URL of an HTTP proxy that is shown to clients: without credentials. */

@@ -3,7 +3,6 @@
  * correction. Pure.
  */
 
-/** The result of reading one value. */
 export type ReadResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
@@ -71,7 +70,6 @@ export type CheckResult<T, Problem = Remark> = (
 
 /** Facts about values that only a file has; values from another source do not have them. */
 export interface InFile {
-  /** The line of a place. */
   readonly lineOf: (path: Path) => number
   /** Keys without a value: they count as absent. */
   readonly empty: readonly Path[]

@@ -9,7 +9,6 @@ import { mismatch, type ReadResult, readFailure, readResult } from './reading.ts
 import { readPath } from './setting-kinds.ts'
 import { type Kind, kind } from './settings.ts'
 
-/** The most bytes of a secret. */
 const LARGEST = 8192
 
 /** An absolute path, or `credential:NAME`. */
@@ -28,7 +27,6 @@ export const secretPlace: Kind<string> = kind(
 
 /** Whose credentials are meant, where the service manager says nothing of their directory. */
 export interface SecretContext {
-  /** The unit of the service. */
   readonly service: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }

@@ -216,13 +216,20 @@ export function requiredSetting<T>(of: Kind<T>, missing: string, example?: strin
 
 /** Settings below one key. */
 export function group<M extends Members>(manual: string, members: M): Settings<GroupValues<M>> {
-  const read = groupReader(members, ', indented below this key')
+  const read = groupReader(members, BELOW)
   return {
     page: { group: manual },
     members,
     read: (found = {}, ...at) => read(found, ...at),
   }
 }
+
+/** A group as the value of a setting, whose manual tells of the members. */
+export function groupKind<M extends Members>(name: string, members: M): Kind<GroupValues<M>> {
+  return { name, json: objectSchema(members), read: groupReader(members, BELOW) }
+}
+
+const BELOW = ', indented below this key'
 
 /** A list of groups, such as `remap`. */
 export function listOfGroups<M extends Members>(
@@ -265,6 +272,33 @@ export function* manualPages(
   if (path.length > 0) yield { path, ...page }
   const below = 'group' in page ? path : [...path.slice(0, -1), `${path.at(-1)}[]`]
   for (const [name, member] of Object.entries(members)) yield* manualPages(member, [...below, name])
+}
+
+/** A tree as JSON Schema. Members that are undefined are not written. */
+export function schemaOf({ page, members }: Settings<unknown>): JsonObject {
+  const object = members && objectSchema(members)
+  if ('group' in page) return { ...object, description: page.group || undefined }
+  const { json, manual, default: fallback } = page.setting
+  const items = object && { items: object }
+  return { ...json, ...items, default: fallback, description: manual.join('\n\n') || undefined }
+}
+
+function objectSchema(members: Members): JsonObject {
+  const entries = Object.entries(members)
+  const required = entries.filter(([, member]) => isRequired(member)).map(([name]) => name)
+  return {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(([name, member]) => [name, schemaOf(member)])),
+    required: required.length > 0 ? required : undefined,
+    additionalProperties: false,
+  }
+}
+
+/** Whether a group is required because one of its members is. */
+function isRequired({ page, members = {} }: Settings<unknown>): boolean {
+  return 'setting' in page
+    ? page.setting.required === true
+    : Object.values(members).some(isRequired)
 }
 
 function listReader<T>(read: Reader<T>, most: number, what: string): Reader<readonly T[]> {

@@ -142,7 +142,6 @@ class FastConnection implements RequestReading {
     if (this.#arriving?.full !== true) this.socket.resume()
   }
 
-  /** The content that is not complete. */
   get #arriving(): FastContent | undefined {
     return this.#content?.complete === false ? this.#content : undefined
   }
@@ -431,7 +430,6 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   readonly #readOn: () => void
   /** Bytes that have not arrived. */
   #left: number
-  /** The bytes that wait for the handler. */
   #block: Buffer | undefined
   /** `left`: the handler wants no more. `passed over`: the request was answered, and further bytes are dropped. */
   #state: 'open' | 'left' | 'passed over' | 'broken' = 'open'

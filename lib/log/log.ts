@@ -251,7 +251,6 @@ export class GatheredLines {
   #lost = 0
   #lastTold = Number.NEGATIVE_INFINITY
   #writing = false
-  /** The blocks that are not in use. */
   readonly #spare: Buffer[] = []
   /** Whether lines are gathered because a write began less than `gathering` ago. */
   #gathers = false

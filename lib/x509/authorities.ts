@@ -4,7 +4,7 @@
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Failure, unreadableReason } from '../errors.ts'
+import { attempt, Failure, unreadableReason } from '../errors.ts'
 
 /** The authorities in a PEM file; throws a Failure that names the setting. */
 export function authoritiesIn(file: string, name: string): readonly string[] {
@@ -19,17 +19,10 @@ export function authoritiesIn(file: string, name: string): readonly string[] {
   // Node would ignore any other block without an error, and then every request would fail.
   const blocks = text.match(PEM_BLOCKS) ?? []
   if (blocks.length === 0) throw new Failure(`${setting} holds no certificate in PEM`, { code })
+  const isCertificate = (pem: string) => attempt(() => new X509Certificate(pem)) !== undefined
   if (blocks.every(isCertificate)) return [text]
   throw new Failure(`${setting} holds a certificate that is damaged or cut off`, { code })
 }
 
 /** PEM blocks with a certificate, also those whose end is missing. */
 const PEM_BLOCKS = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*(?:-----END \1-----)?/g
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0
-  } catch {
-    return false
-  }
-}

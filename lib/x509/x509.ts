@@ -76,11 +76,8 @@ export function readPrivateKey(pem: string, password: string): KeyObject | KeyPr
   if (block === undefined) return 'absent'
   const encrypted = /ENCRYPTED/.test(block)
   if (encrypted && password === '') return 'password-missing'
-  try {
-    return createPrivateKey({ key: block, ...(encrypted ? { passphrase: password } : {}) })
-  } catch {
-    return encrypted ? 'password-wrong' : 'unreadable'
-  }
+  const key = attempt(() => createPrivateKey({ key: block, passphrase: password }))
+  return key ?? (encrypted ? 'password-wrong' : 'unreadable')
 }
 
 /** WebCrypto's names of keys, by OpenSSL's name of their kind or curve. */

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { ClientIdentityWatch } from '../../lib/auth/backend/client-identity.ts'
+import { clientIdentityLook } from '../../lib/auth/backend/client-identity.ts'
 import type { Config } from '../../lib/auth/config/config.ts'
 import { configCheck } from '../../lib/auth/config/loading/load-config.ts'
 import { type KeyAndCertificate, makeAuthority } from '../fixtures/certificates/certificate.ts'
@@ -129,7 +129,7 @@ t.test('files are read when they have stood still for a look, and once', async t
   let inForce = config()
   let shown = first.cert
   const log = createMemoryLog()
-  const watch = new ClientIdentityWatch({
+  const look = clientIdentityLook({
     log,
     current: () => ({
       config: inForce,
@@ -140,21 +140,21 @@ t.test('files are read when they have stood still for a look, and once', async t
       },
     }),
   })
-  for (let look = 0; look < 3; look += 1) await watch.look()
+  for (let i = 0; i < 3; i += 1) await look()
   t.strictSame(log.lines, [], 'what has not changed is not told')
   writeFileSync(certificate, second.cert)
-  await watch.look()
+  await look()
   writeFileSync(key, second.key)
-  await watch.look()
+  await look()
   t.strictSame([shown, log.lines], [first.cert, []], 'one file of two is not looked into')
-  await watch.look()
+  await look()
   t.equal(shown, second.cert)
-  for (let look = 0; look < 3; look += 1) await watch.look()
+  for (let i = 0; i < 3; i += 1) await look()
   t.equal(log.lines.length, 1)
   inForce = config()
   writeFileSync(certificate, first.cert)
   writeFileSync(key, first.key)
-  for (let look = 0; look < 2; look += 1) await watch.look()
+  for (let i = 0; i < 2; i += 1) await look()
   t.equal(shown, first.cert, 'what has changed around a reload is not missed')
 })
 

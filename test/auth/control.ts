@@ -17,7 +17,7 @@ t.test('what waits, and which file could not be taken, stand in both', async t =
   const handle = control({
     config: () => config,
     started: 0,
-    listening: () => ({ main: { address: '127.0.0.1', port: 8080 } }),
+    listening: { main: { address: '127.0.0.1', port: 8080 } },
     problems: () => [],
     waiting: () => ['domain'],
     remarks: () => [
@@ -53,7 +53,7 @@ t.test('explain asks the other instances where this one knows nothing', async t 
   const handle = control({
     config: () => config,
     started: 0,
-    listening: () => ({ main: { address: '127.0.0.1', port: 8080 } }),
+    listening: { main: { address: '127.0.0.1', port: 8080 } },
     problems: () => [],
     waiting: () => [],
     remarks: () => [],

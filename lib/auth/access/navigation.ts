@@ -4,7 +4,7 @@
  */
 import type { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
-import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { asksForWebSocket } from '../../http/proxy/hop-by-hop.ts'
 
 /**
  * Whether a person is opening a page in a browser, so that a redirect to the identity provider makes sense. Browsers say so

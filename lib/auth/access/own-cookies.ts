@@ -24,7 +24,6 @@ export function ownValues(fields: Fields, name: string): readonly string[] {
     .map(pair => pair.value)
 }
 
-/** The fields without our cookies. */
 export function withoutOwnCookies(fields: Fields): Fields {
   return withoutCookies(fields, WORD, isOwnCookie)
 }

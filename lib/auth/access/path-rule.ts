@@ -20,7 +20,6 @@ export interface AskedPath {
   readonly folded: string
 }
 
-/** The path of a rule. */
 export interface PathRule {
   /** The text of the path in the configuration file. */
   readonly written: string

@@ -45,7 +45,6 @@ export interface LoginNeeds {
   readonly contexts: readonly string[]
 }
 
-/** The rules of an instance. */
 export interface AccessRules {
   readonly rules: readonly AccessRule[]
   /** Whether anything is refused to a person who is signed in, or allowed to one who is not. */
@@ -262,7 +261,6 @@ function verdictAmong(
   return { verdict: 'refused', rule: undefined, because: 'no-rule' }
 }
 
-/** The verdict of one rule. */
 function verdictOf(
   { rule, descriptions, allowed }: Candidate,
   person: Person | undefined,

@@ -8,13 +8,12 @@ import type { Clock } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { OriginClient } from '../../http/client/client.ts'
-import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { type ForwardingOptions, forward, forwardUpgrade } from '../../http/proxy/forward.ts'
 import { type ClientView, clientOf, forwardingFields } from '../../http/proxy/forwarded.ts'
 import { Allowance } from '../../http/server/gather.ts'
-import type { TakenOver } from '../../http/server/options.ts'
+import type { KeyAndCertificate, TakenOver } from '../../http/server/options.ts'
 import { AddressSet } from '../../ip.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import { instanceField, instanceTrail } from '../access/instance-id.ts'
@@ -138,7 +137,7 @@ export class Backend {
   }
 
   /** From now on shows this certificate to a backend that asks for one, in new connections; false when it did so already. */
-  show(identity: ShownCertificate): boolean {
+  show(identity: KeyAndCertificate): boolean {
     return this.#origin.dialler.show(identity)
   }
 

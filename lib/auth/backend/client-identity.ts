@@ -11,7 +11,7 @@ import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
-import type { ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import type { KeyAndCertificate } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 
@@ -20,7 +20,7 @@ interface WatchOptions {
   /** The configuration in force, and what shows a certificate from now on; false when it did so already. */
   readonly current: () => {
     readonly config: Config
-    readonly show: (identity: ShownCertificate) => boolean
+    readonly show: (identity: KeyAndCertificate) => boolean
   }
 }
 
@@ -32,22 +32,16 @@ const LARGEST = 256 * 1024
  * The certificate and the key in the configured files; undefined when none are configured. Throws a Failure when they cannot be
  * used.
  */
-export function readClientIdentity({ targetClient: files }: Config): ShownCertificate | undefined {
+export function readClientIdentity({ targetClient: files }: Config): KeyAndCertificate | undefined {
   if (files === undefined) return undefined
   const cert = textOf('proxy.targetClientCertificate', files.certificate)
   const key = textOf('proxy.targetClientKey', files.key)
   const certificate = read(
-    'proxy.targetClientCertificate',
-    files.certificate,
-    'certificate',
-    () => {
-      return new X509Certificate(cert)
-    },
+    `proxy.targetClientCertificate ${files.certificate} holds no certificate`,
+    () => new X509Certificate(cert),
   )
   const privateKey = read(
-    'proxy.targetClientKey',
-    files.key,
-    'private key without a passphrase',
+    `proxy.targetClientKey ${files.key} holds no private key without a passphrase`,
     () => createPrivateKey(key),
   )
   if (certificate.checkPrivateKey(privateKey)) return { cert, key }
@@ -55,39 +49,30 @@ export function readClientIdentity({ targetClient: files }: Config): ShownCertif
 }
 
 /** When the certificate ends. */
-export function endOf({ cert }: ShownCertificate): Milliseconds {
+export function endOf({ cert }: KeyAndCertificate): Milliseconds {
   return Date.parse(new X509Certificate(cert).validTo)
 }
 
-/** Watches the files of the certificate, and shows the backend the new certificate when they change. */
-export class ClientIdentityWatch {
-  readonly #of: WatchOptions
-  /** The files that the next two members describe. */
-  #files: Config['targetClient']
-  #taken: string | undefined
-  #seen: string | undefined
+/** Checks the files of the certificate each second, and shows the backend a new one. Returns the function that ends this. */
+export function watchClientIdentity(clock: Clock, options: WatchOptions): () => void {
+  return repeat(clock, INTERVAL, clientIdentityLook(options))
+}
 
-  constructor(of: WatchOptions) {
-    this.#of = of
-  }
-
-  /** Checks the files each second from now on. Returns the function that ends this. */
-  begin(clock: Clock): () => void {
-    return repeat(clock, INTERVAL, () => this.look())
-  }
-
-  /** Checks the files once. Never throws. */
-  async look(): Promise<void> {
-    const { log, current } = this.#of
+/** A function that looks at the files once. It never throws. */
+export function clientIdentityLook({ log, current }: WatchOptions): () => Promise<void> {
+  /** The files that the next two variables describe. */
+  let files: Config['targetClient']
+  let taken: string | undefined
+  let seen: string | undefined
+  return async () => {
     const { config, show } = current()
-    const files = config.targetClient
-    const before = this.#seen
-    this.#seen = await appearance(files)
+    const before = seen
+    seen = await appearance(config.targetClient)
     // A start or a reload has just read them, but they may have changed since.
-    if (this.#files !== files) this.#taken = undefined
-    this.#files = files
-    if (this.#seen === this.#taken || this.#seen !== before || files === undefined) return
-    this.#taken = this.#seen
+    if (files !== config.targetClient) taken = undefined
+    files = config.targetClient
+    if (seen === taken || seen !== before || files === undefined) return
+    taken = seen
     try {
       const identity = readClientIdentity(config)
       if (identity === undefined || !show(identity)) return
@@ -115,11 +100,11 @@ async function appearance(files: Config['targetClient']): Promise<string> {
   return (await Promise.all(parts)).join('; ')
 }
 
-function read<T>(setting: string, file: string, what: string, make: () => T): T {
+function read<T>(otherwise: string, make: () => T): T {
   try {
     return make()
   } catch (cause) {
-    throw unfit(`${setting} ${file} holds no ${what} in PEM: ${explainError(cause)}`)
+    throw unfit(`${otherwise} in PEM: ${explainError(cause)}`)
   }
 }
 

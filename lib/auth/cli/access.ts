@@ -3,7 +3,6 @@
  * a log.
  */
 import { createReadStream } from 'node:fs'
-import { basename, extname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
 import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
@@ -16,7 +15,7 @@ import type { Person } from '../access/rules.ts'
 import { attributeMeant, attributeNames } from '../config/loading/check-access.ts'
 import { loadConfig } from '../config/loading/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
-import { placeOptions } from './arguments.ts'
+import { instanceOf, placeOptions } from './arguments.ts'
 import { Replay } from './replay.ts'
 import { trialLines, tryRequest } from './trial.ts'
 
@@ -81,8 +80,6 @@ export function accessCommand(argv: readonly string[]): Promise<ExitCode> {
 async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   const path = operands.find(operand => operand.startsWith('/'))
   const others = operands.filter(operand => operand !== path)
-  const file = options.config
-  const [instance = file === undefined ? 'default' : basename(file, extname(file))] = others
   if ((path === undefined) === (options.log === undefined)) {
     throw new WrongUsage('name a PATH such as /admin/x, or a log by --log')
   }
@@ -92,7 +89,7 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
       '--groups, --attribute and --context describe a person: name them by --user',
     )
   }
-  const place = { instance, file, configDirectory: options['config-dir'] }
+  const place = instanceOf({ run: 'access', operands: others, options })
   const loaded = await loadConfig({ ...place, environment: process.env })
   if (!loaded.ok) {
     await print(`${loaded.problems.join('\n')}\n`, process.stderr)

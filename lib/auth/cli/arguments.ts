@@ -8,7 +8,6 @@ import type { ConfigPlace } from '../config/loading/load-config.ts'
 
 export type Line = CommandLine<typeof authproxy>
 
-/** The directory of the configuration files of instances. */
 const defaultConfigDirectory = '/etc/authproxy'
 
 /** The options by which each command finds the file of an instance. */

@@ -7,15 +7,19 @@ import { looseSettings } from '../../config/config-file.ts'
 import { valueAt } from '../../config/settings.ts'
 import type { ExitCode } from '../../program.ts'
 import { standardConfigPath } from '../config/config.ts'
-import { variableOf } from '../config/environment.ts'
+import { type Environment, variableOf } from '../config/environment.ts'
+import type { ConfigPlace, LoadedConfig } from '../config/loading/load-config.ts'
 import { lockOf } from '../keys/dynamic-file.ts'
 
-/** Asks the instance with this dynamic configuration, prints what it says, and answers the exit code it names. */
+/** Asks an instance, prints what it says, and answers the exit code it names. */
 export async function askInstance(
-  { instance, configPath }: { readonly instance: string; readonly configPath: string },
+  { instance, environment, loaded }: ConfigPlace & { readonly loaded: LoadedConfig },
   request: object,
   complain: (sentence: string) => Promise<void>,
 ): Promise<ExitCode> {
+  const configPath = loaded.ok
+    ? loaded.value.configPath
+    : await likelyConfigPath(instance, loaded.from, environment)
   const code = await printAnswer(lockOf(configPath), request, complain)
   if (code === 'forbidden') {
     throw serviceNotAsked(
@@ -29,10 +33,10 @@ export async function askInstance(
 }
 
 /** The dynamic configuration of an instance whose configuration, which came from `from`, has problems. */
-export async function likelyConfigPath(
+async function likelyConfigPath(
   instance: string,
   from: string,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
 ): Promise<string> {
   const found = isAbsolute(from)
     ? valueAt(await looseSettings(from), ['configPath'])

@@ -42,10 +42,8 @@ export async function command(line: Line): Promise<ExitCode> {
     if (run === 'explain' && operands.length === 1 && absent) await tell(howToExplain)
     if (run !== 'status' || absent) return exitCodes.configuration
     // The instance runs on with its old configuration, and people ask it most often when the new one is wrong.
-    const { askInstance, likelyConfigPath } = await import('./ask.ts')
-    const { instance, environment } = place
-    const configPath = await likelyConfigPath(instance, loaded.from, environment)
-    return askInstance({ instance, configPath }, { do: run }, tell)
+    const { askInstance } = await import('./ask.ts')
+    return askInstance({ ...place, loaded }, { do: run }, tell)
   }
   const config = loaded.value
   if (options['check-config']) return checkAround(loaded)
@@ -54,7 +52,7 @@ export async function command(line: Line): Promise<ExitCode> {
     case 'status':
     case 'reload': {
       const { askInstance } = await import('./ask.ts')
-      return askInstance(config, { do: run }, tell)
+      return askInstance({ ...place, loaded }, { do: run }, tell)
     }
     case 'rotate-keys':
       return rotate(config, options.now)

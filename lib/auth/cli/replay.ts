@@ -62,7 +62,6 @@ export class Replay {
       this.#request(found, momentOf(found, line.slice(0, at)))
   }
 
-  /** The report for the administrator. */
   report(): readonly string[] {
     const lines = [`${this.lines} lines, ${this.judged} requests judged`]
     const titles = {
@@ -92,18 +91,6 @@ export class Replay {
   unseen(): readonly RuleValue[] {
     if (this.#logins === 0) return []
     return this.#unseen.filter(({ name }) => this.#told.has(name))
-  }
-
-  /** Numbers of requests by kind. */
-  counts(): Readonly<Record<Kind, number>> {
-    const of = (kind: Kind) =>
-      [...(this.#changes.get(kind)?.values() ?? [])].reduce((sum, { count }) => sum + count, 0)
-    return {
-      refused: of('refused'),
-      login: of('login'),
-      'let in': of('let in'),
-      undecided: of('undecided'),
-    }
   }
 
   #signedIn(line: JsonObject): void {

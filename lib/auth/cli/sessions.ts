@@ -10,7 +10,7 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { loadConfig } from '../config/loading/load-config.ts'
 import { longestUser } from '../control.ts'
 import { instanceOf, placeOptions } from './arguments.ts'
-import { askInstance, likelyConfigPath } from './ask.ts'
+import { askInstance } from './ask.ts'
 
 export const sessions = program({
   name: 'authproxy sessions',
@@ -56,12 +56,8 @@ async function runSessions(line: Line): Promise<ExitCode> {
   const place = { ...instanceOf(line), environment: process.env }
   const tell = (sentence: string) => print(`authproxy: ${printable(sentence)}\n`, process.stderr)
   const loaded = await loadConfig(place)
-  const { instance, environment } = place
-  const configPath = loaded.ok
-    ? loaded.value.configPath
-    : await likelyConfigPath(instance, loaded.from, environment)
   if (!loaded.ok) for (const problem of loaded.problems) await tell(problem)
-  return askInstance({ instance, configPath }, { do: 'end-sessions', user, by: caller() }, tell)
+  return askInstance({ ...place, loaded }, { do: 'end-sessions', user, by: caller() }, tell)
 }
 
 function readUser(text: string): ReadResult<string> {

@@ -15,7 +15,6 @@ import type { Config } from '../config/config.ts'
 import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
 
-/** The request that is tried. */
 interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
@@ -34,7 +33,6 @@ interface TrialVerdict {
   readonly because: string
 }
 
-/** Asks the gate itself. */
 export function tryRequest(config: Config, { method, path, person, now }: Trial): TrialVerdict {
   const session = person && sessionOf(person, now)
   const request = { method, fields: Fields.empty, version: '1.1' } as const
@@ -72,7 +70,6 @@ export function tokenPasses(
   return token.scope === undefined || isInScope(token.scope, { ...request, fields: Fields.empty })
 }
 
-/** The reason for the verdict, in a sentence. */
 function reasonOf(access: AccessVerdict | undefined): string {
   if (access === undefined) return 'there are no rules: all who are signed in may'
   const { verdict, rule } = access
@@ -100,7 +97,6 @@ function reasonOf(access: AccessVerdict | undefined): string {
   }
 }
 
-/** The lines of `authproxy access` for one request. */
 export function trialLines(trial: Trial, { is, access, because }: TrialVerdict): readonly string[] {
   const { method, path, person } = trial
   const who = person === undefined ? 'a person who is not signed in' : person.subject

@@ -63,7 +63,6 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     cors: values.cors,
     /** Whether a person who is refused is told whom the rule lets in. */
     accessTell: values.accessTell,
-    /** The dynamic configuration file. */
     configPath,
     saml: {
       ...saml,
@@ -117,7 +116,6 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       /** The names of further fields that are removed from requests of clients. */
       stripped: strippedNames(names),
     },
-    /** The file with names for groups. */
     groupNames: rename,
     /** The signed identity; undefined when none is sent. Its audience is the public origin unless the settings name another. */
     identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,

@@ -55,13 +55,7 @@ export function readEnvironment(environment: Environment) {
   const token = environment[tokenVariable] || undefined
   const tokenFile = environment[tokenFileVariable] || undefined
   if ((token ?? tokenFile) !== undefined) {
-    found['passthroughTokens'] = [
-      {
-        name: 'environment',
-        ...(token === undefined ? {} : { token }),
-        ...(tokenFile === undefined ? {} : { tokenFile }),
-      },
-    ]
+    found['passthroughTokens'] = [{ name: 'environment', token, tokenFile }]
   }
   return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
 }

@@ -124,82 +124,20 @@ export function isSameField(a: string, b: string): boolean {
 }
 
 /** The fields of HTTP and of browsers, and fields that frameworks and scripts rely on, in lower case. */
-const HTTP: ReadonlySet<string> = new Set([
-  ...['age', 'allow', 'authorization', 'cache-control', 'connection', 'cookie', 'cookie2', 'date'],
-  ...[
-    'depth',
-    'destination',
-    'dnt',
-    'early-data',
-    'etag',
-    'expect',
-    'expires',
-    'forwarded',
-    'from',
-  ],
-  ...['host', 'http2-settings', 'idempotency-key', 'keep-alive', 'last-event-id', 'last-modified'],
-  ...[
-    'link',
-    'location',
-    'lock-token',
-    'max-forwards',
-    'mime-version',
-    'origin',
-    'overwrite',
-    'pragma',
-  ],
-  ...[
-    'prefer',
-    'priority',
-    'purpose',
-    'range',
-    'referer',
-    'save-data',
-    'server',
-    'set-cookie',
-    'soapaction',
-  ],
-  ...[
-    'te',
-    'timeout',
-    'traceparent',
-    'tracestate',
-    'baggage',
-    'trailer',
-    'transfer-encoding',
-    'upgrade',
-  ],
-  ...[
-    'user-agent',
-    'vary',
-    'via',
-    'want-content-digest',
-    'want-repr-digest',
-    'warning',
-    'width',
-    'dpr',
-  ],
-  ...[
-    'upgrade-insecure-requests',
-    'viewport-width',
-    'www-authenticate',
-    'digest',
-    'want-digest',
-    'if',
-  ],
-  ...[
-    'signature',
-    'signature-input',
-    'repr-digest',
-    'device-memory',
-    'downlink',
-    'ect',
-    'rtt',
-    'negotiate',
-  ],
-  ...['x-requested-with', 'x-request-id', 'x-correlation-id', 'x-csrf-token', 'x-xsrf-token'],
-  ...['x-http-method', 'x-method', 'method', 'x-method-override', 'x-http-method-override'],
-  ...['http-method-override', 'http-method', 'method-override', 'x-forwarded-proto-version'],
-])
+const HTTP: ReadonlySet<string> = new Set(
+  `
+  age allow authorization cache-control connection cookie cookie2 date depth destination dnt
+  early-data etag expect expires forwarded from host http2-settings idempotency-key keep-alive
+  last-event-id last-modified link location lock-token max-forwards mime-version origin
+  overwrite pragma prefer priority purpose range referer save-data server set-cookie soapaction
+  te timeout traceparent tracestate baggage trailer transfer-encoding upgrade user-agent vary
+  via want-content-digest want-repr-digest warning width dpr upgrade-insecure-requests
+  viewport-width www-authenticate digest want-digest if signature signature-input repr-digest
+  device-memory downlink ect rtt negotiate x-requested-with x-request-id x-correlation-id
+  x-csrf-token x-xsrf-token x-http-method x-method method x-method-override
+  x-http-method-override http-method-override http-method method-override
+  x-forwarded-proto-version
+  `.match(/\S+/g),
+)
 
 const HTTP_FAMILIES = /^(?:accept|access-control|content|if|proxy|sec|alt|cf|cdn|ce|dav)-|^accept$/

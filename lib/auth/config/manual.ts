@@ -6,7 +6,6 @@ import { code, entry, heading, type SettingFile } from '../../config/manual.ts'
 import { tokenVariable, variableOf } from './environment.ts'
 import { settings } from './settings.ts'
 
-/** The manual of authproxy.yaml. */
 export const authproxyManual: SettingFile = {
   name: 'authproxy.yaml',
   settings,

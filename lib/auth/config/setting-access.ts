@@ -6,7 +6,7 @@ import { METHODS as known } from 'node:http'
 import { mismatch, nearestName, type ReadResult, readResult } from '../../config/reading.ts'
 import { duration } from '../../config/setting-kinds.ts'
 import {
-  group,
+  groupKind,
   type Kind,
   kind,
   listOf,
@@ -81,19 +81,13 @@ const SECOND_FACTOR: readonly string[] = [
   'http://schemas.microsoft.com/claims/multipleauthn',
 ]
 
-const needs = group('', {
+const needs = groupKind('group of `maxAge` and `context`', {
   maxAge: optionalSetting(duration('1m', '30d')).says(),
   context: optionalSetting(oneOrMore(context, 'contexts')).says(),
 })
 
-/** The requirements for a login. */
 const login: Kind<LoginNeeds> = {
-  name: 'group of `maxAge` and `context`',
-  json: {
-    type: 'object',
-    properties: { maxAge: { type: ['string', 'integer'] }, context: oneOrMore(context, '').json },
-    additionalProperties: false,
-  },
+  ...needs,
   read(found, path, file) {
     const outcome = needs.read(found, path, file)
     if (outcome === undefined) return undefined

@@ -15,7 +15,6 @@ export const edges = ['nginx', 'traefik', 'caddy', 'envoy', 'haproxy'] as const
 
 export type Edge = (typeof edges)[number]
 
-/** The address of the listener for checks. */
 export type CheckAddress = ListenAddress | SocketPath
 
 /** Bytes of the name of a socket (unix(7), sun_path). */
@@ -27,7 +26,6 @@ const checkAddress: Kind<CheckAddress> = kind(
   readCheckAddress,
 )
 
-/** Reads the address of the listener for checks. */
 export function readCheckAddress(found: unknown): ReadResult<CheckAddress> {
   if (typeof found !== 'string' || !found.startsWith('unix:')) return readListenAddress(found)
   const what = 'a socket such as unix:/run/authproxy/app-auth.sock'

@@ -1,10 +1,20 @@
 /**
- * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens. Each reader says what it found,
+ * The kinds of settings only the gateway has: its public name, its backend, prefixes, tokens, names of fields, the address of a store. Each reader says what it found,
  * what it expected and how to mend it.
  */
 import { domainToASCII } from 'node:url'
 import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
-import { type Kind, kind } from '../../config/settings.ts'
+import { oneOf, text } from '../../config/setting-kinds.ts'
+import {
+  groupKind,
+  type Kind,
+  kind,
+  listOf,
+  oneOrMore,
+  optionalSetting,
+  requiredSetting,
+  setting,
+} from '../../config/settings.ts'
 import {
   formatAuthority,
   isIpLiteral,
@@ -14,6 +24,7 @@ import {
 } from '../../http/message/target.ts'
 import { parseInstant } from '../../saml/core/instant.ts'
 import { prefixProblem, tokenDigest } from '../access/passthrough.ts'
+import { fieldNameProblem, type NamedField, type NameSet, nameSets } from './field-names.ts'
 
 const string = { type: 'string' }
 
@@ -65,7 +76,6 @@ export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
   return 'problem' in uri ? mismatch(found, what, uri.problem) : readResult(found)
 })
 
-/** A literal path prefix. */
 export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string }, found => {
   const what = 'a path prefix such as /public/'
   if (typeof found !== 'string') return mismatch(found, what)
@@ -84,7 +94,6 @@ export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }
 /** A token in the clear. No message quotes it. */
 export const token: Kind<string> = kind({ name: 'text', json: string }, readToken)
 
-/** Reads a token in the clear. */
 export function readToken(found: unknown): ReadResult<string> {
   if (typeof found !== 'string')
     return readFailure('found no text, expected a token; put it between quotes')
@@ -101,7 +110,6 @@ export function readToken(found: unknown): ReadResult<string> {
 /** The SHA-256 of a token in hexadecimal. */
 export const sha256: Kind<Buffer> = kind({ name: 'SHA-256', json: string }, readSha256)
 
-/** Reads the SHA-256 of a token. */
 export function readSha256(found: unknown): ReadResult<Buffer> {
   if (typeof found !== 'string' || !/^[0-9a-f]{64}$/i.test(found)) {
     return readFailure(
@@ -173,3 +181,88 @@ export const serverName: Kind<string> = kind({ name: 'host name', json: string }
   const { host } = authority
   return host === found.toLowerCase() ? readResult(host) : mismatch(found, what, 'without a port')
 })
+
+const fieldName: Kind<string> = kind({ name: 'header name', json: string }, found => {
+  const what = 'the name of a header, such as X-Remote-User'
+  if (typeof found !== 'string') return mismatch(found, what)
+  const problem = fieldNameProblem(found)
+  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
+})
+
+const ownName = groupKind('header', {
+  field: requiredSetting(fieldName, 'name the header, such as field: X-Remote-User').says(),
+  from: requiredSetting(
+    oneOrMore(text, 'names'),
+    'say what it carries: user, or the name of an attribute such as groups',
+  ).says(),
+  form: optionalSetting(oneOf('list', 'json', 'first')).says(),
+  separator: setting(oneOf(',', ';', '|', ':', ' '), ',').says(),
+})
+
+const word = oneOf(...nameSets)
+
+const member: Kind<NameSet | NamedField> = {
+  name: 'word or header',
+  range: nameSets.join(', '),
+  json: { anyOf: [word.json, ownName.json] },
+  read: (found, ...at) =>
+    typeof found === 'object' && found !== null && !Array.isArray(found)
+      ? ownName.read(found, ...at)
+      : word.read(found, ...at),
+}
+
+const many = listOf(member, 'names', 100)
+
+/** Names of sets, fields of the operator's own, or both. A single member needs no brackets. */
+export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = {
+  ...many,
+  json: { anyOf: [member.json, many.json] },
+  read: (found, ...at) => many.read(Array.isArray(found) ? found : [found], ...at),
+}
+
+interface StoreNode {
+  readonly host: string
+  readonly port: number
+}
+
+/** A node of a store, or the name of one that sentinels know. */
+interface StoreUrl extends StoreNode {
+  readonly tls: boolean
+  readonly database: number
+}
+
+const STORE_PORT = 6379
+const SENTINEL_PORT = 26_379
+
+/** `redis://HOST:PORT/NUMBER`, or with TLS `rediss://`. */
+export const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: string }, found => {
+  const what = 'a URL such as rediss://valkey.example.org:6379/0'
+  if (typeof found !== 'string') return mismatch(found, what)
+  const [, scheme = '', authority = '', database = '0'] =
+    /^(rediss?):\/\/([^/?#]+)(?:\/(\d{0,5}))?$/.exec(found) ?? []
+  // The text before the @ may be a password, so the message does not quote it.
+  if (authority.includes('@') || /^rediss?:\/\/[^/]*@/.test(String(found))) {
+    return readFailure(
+      `found a user or a password in the URL, expected ${what}; they belong in state.user and state.passwordFile`,
+    )
+  }
+  if (scheme === '') return mismatch(found, what)
+  const node = readNode(authority, STORE_PORT, what)
+  if (!node.ok) return node
+  return readResult({ ...node.value, tls: scheme === 'rediss', database: Number(database) })
+})
+
+export const sentinel: Kind<StoreNode> = kind(
+  { name: 'HOST:PORT', json: string },
+  (found): ReadResult<StoreNode> => {
+    const what = 'a sentinel such as sentinel-1.example.org:26379'
+    return typeof found === 'string' ? readNode(found, SENTINEL_PORT, what) : mismatch(found, what)
+  },
+)
+
+function readNode(found: string, port: number, what: string): ReadResult<StoreNode> {
+  const authority = parseAuthority(found, port)
+  return 'problem' in authority
+    ? mismatch(found, what, authority.problem)
+    : readResult({ host: authority.host, port: authority.port })
+}

@@ -27,20 +27,21 @@ import { access, method, rulePath } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
 import {
   attributeName,
+  chosenNames,
   domain,
   moment,
   origin,
   pathPrefix,
   requestSigning,
+  sentinel,
   serverName,
   sha256,
+  storeUrl,
   token,
   url,
   webOrigin,
 } from './setting-kinds.ts'
-import { chosenNames } from './setting-names.ts'
 import { pages } from './setting-pages.ts'
-import { state } from './setting-state.ts'
 
 export const settings = group('', {
   domain: requiredSetting(
@@ -318,7 +319,34 @@ export const settings = group('', {
     ),
   }),
   pages,
-  state,
+  state: group(
+    'A store that several instances of one name share (Valkey or Redis, from 7.0): ends of sessions, IDs that were used up, kept forms, counts of attempts, records of failures. One instance needs none. See `docs/several-instances.md`.',
+    {
+      url: optionalSetting(
+        storeUrl,
+        'none: the instance shares nothing',
+        'state:\n  url: rediss://valkey.example.org:6379/0',
+      ).says(
+        'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
+      ),
+      user: optionalSetting(text, 'none: the default user').says('User of the store (ACL).'),
+      passwordFile: optionalSetting(secretPlace, 'none').says(
+        'File with the password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). It is read at start.',
+      ),
+      certificates: optionalSetting(absolutePath, 'the authorities that Node.js trusts').says(
+        'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
+      ),
+      sentinels: setting(listOf(sentinel, 'sentinels'), []).says(
+        'Sentinels that name the node that takes writes, as `HOST:PORT`. They are asked with TLS when the URL is of `rediss`.',
+      ),
+      sentinelPasswordFile: optionalSetting(secretPlace, 'none').says(
+        'File with the password of the sentinels.',
+      ),
+      onOutage: setting(oneOf('continue', 'refuse'), 'continue').says(
+        'What becomes of logins while the store is away. `continue` accepts the answer to a login that was begun here, checked against the IDs this instance has seen; a login begun at the identity provider is refused with a page that asks to try again. `refuse` refuses both. Sessions go on in any case.',
+      ),
+    },
+  ),
   keys: group('Rotation of keys by `authproxy rotate-keys`.', {
     overlap: setting(duration('1h', '365d'), '30d').says(
       'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate. The new key signs after half of it (`rotate-keys --now`: at once).',

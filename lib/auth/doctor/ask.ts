@@ -7,12 +7,13 @@ import { withDeadline } from '../../async/deadline.ts'
 import { iterate, type Source } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { OriginClient, type OriginRequest, type OriginResponse } from '../../http/client/client.ts'
-import { contextTrusting, type ShownCertificate } from '../../http/client/dialling/dialler.ts'
+import { contextTrusting } from '../../http/client/dialling/dialler.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import { type Parent, singleParent } from '../../http/client/dialling/parents.ts'
 import { OriginFailure, type OriginPhase } from '../../http/client/errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { formatAuthority, isIpLiteral } from '../../http/message/target.ts'
+import type { KeyAndCertificate } from '../../http/server/options.ts'
 
 /** The ways in which reaching a server can differ from the default. */
 export interface Reach {
@@ -23,7 +24,7 @@ export interface Reach {
   /** The proxy in front of the server. */
   readonly parent?: Parent | undefined
   /** The certificate for servers that ask for one. */
-  readonly identity?: ShownCertificate | undefined
+  readonly identity?: KeyAndCertificate | undefined
   /** The name in TLS, where it differs from the host of the URI. */
   readonly serverName?: string | undefined
   /** Bytes that connections begin with. */
@@ -32,7 +33,6 @@ export interface Reach {
 
 export interface Question extends Pick<OriginRequest, 'uri' | 'fields' | 'host' | 'content'> {
   readonly method?: 'GET' | 'HEAD' | 'POST'
-  /** Asks for a WebSocket. */
   readonly upgrade?: boolean
 }
 

@@ -22,8 +22,8 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { originForm, pathAndQuery } from '../../http/message/target.ts'
-import { asksForWebSocket } from '../../http/message/upgrade.ts'
 import { isForwarding } from '../../http/proxy/forwarded.ts'
+import { asksForWebSocket } from '../../http/proxy/hop-by-hop.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
@@ -124,11 +124,8 @@ const checkFields = {
   client: text,
   /** The field for which a request that is no probe is refused: one that could be taken for an identity. */
   claim: text,
-  /** Cookies that came with it. */
   cookiePairs: amount,
-  /** Whether the check was about a WebSocket. */
   upgrade: flag,
-  /** Status of the answer. */
   status: amount,
 }
 

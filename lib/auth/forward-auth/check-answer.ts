@@ -48,7 +48,7 @@ export function decide(
   },
 ): CheckDecision {
   const { contract, sessions } = by
-  const { request, place, config, failurePage } = denied
+  const { request, place, config, saml, failurePage } = denied
   const { method } = request
   switch (verdict.verdict) {
     case 'authenticated': {
@@ -83,7 +83,11 @@ export function decide(
         const answer = formNotKept('off', verdict, denied)
         return { answer: withFacts(answer, { outcome: 'login', ...facts }) }
       }
-      const to = loginOf(verdict, denied)
+      const target = pathAndQuery(place)
+      const to =
+        target.length > longestTarget
+          ? loginOfPage(verdict, denied)
+          : saml.loginAddress(target, verdict.how)
       return { answer: led(to, contract, { outcome: 'login', ...facts }) }
     }
     default:
@@ -96,33 +100,26 @@ export function allowedFields(identity: Fields, cookies: string): Fields {
   return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
 }
 
-/** The answer for a request that may pass. */
 export function passAnswer(fields: Fields, id: string, facts: OutcomeFacts): Response {
   const own = ['X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 
+/** An answer in one sentence, which is never stored. */
+export function sentenceAnswer(status: number, sentence: string, facts: OutcomeFacts): Response {
+  return textResponse(status, sentence, { fields: NOT_STORED, facts })
+}
+
 /** The answer to a check for a path that is answered at the gateway. */
 export function misroutedAnswer(): Response {
-  return textResponse(
+  return sentenceAnswer(
     404,
     'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',
-    { fields: NOT_STORED, facts: { outcome: 'misrouted' } satisfies OutcomeFacts },
+    { outcome: 'misrouted' },
   )
 }
 
 const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
-
-/** The address of a login for a person who opens a page. The login leads back to that page. */
-function loginOf(
-  verdict: Extract<Verdict, { verdict: 'login-needed' }>,
-  denied: DeniedRequest,
-): string {
-  const { place, saml } = denied
-  const target = pathAndQuery(place)
-  if (target.length > longestTarget) return loginOfPage(verdict, denied)
-  return saml.loginAddress(target, verdict.rule?.login === undefined ? undefined : verdict.rule)
-}
 
 /** Redirects a browser in the way the edge understands. */
 function led(to: string, { redirects }: Contract, facts: OutcomeFacts): Response {

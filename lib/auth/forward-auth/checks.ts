@@ -7,7 +7,6 @@ import type { Clock } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
-import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
@@ -18,8 +17,7 @@ import { gate, samlPaths } from '../gate/gate.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { Sessions } from '../session/sessions.ts'
-import { decide, misroutedAnswer, passAnswer } from './check-answer.ts'
-import { claimedIdentity } from './claimed-identity.ts'
+import { decide, misroutedAnswer, passAnswer, sentenceAnswer } from './check-answer.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
@@ -42,7 +40,6 @@ export interface CheckParts {
   readonly probed: ProbedChecks
 }
 
-/** The parts that a check is judged by. */
 interface Judging {
   readonly asked: AskedAbout | CheckProblem
   readonly rules: Rules
@@ -50,7 +47,6 @@ interface Judging {
   readonly clients: Clients
 }
 
-/** The handler of the listener for checks. */
 export function checkHandler(parts: CheckParts): Handler {
   const { probed } = parts
   const clients = new Clients()
@@ -64,7 +60,7 @@ export function checkHandler(parts: CheckParts): Handler {
     const by = { asked, rules, parts, clients }
     const answer = answerProbe(question, by) ?? judge(check, by)
     return continueWhenReady(answer, answer => {
-      const claim = claimedIdentity(check.fields, rules.config)
+      const { claim } = clients.of(check.fields, rules.config)
       probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
     })
@@ -79,8 +75,7 @@ function answerProbe(
   if ('code' in asked || !isProbePath(asked.place.path)) return undefined
   const facts = { outcome: 'probe' } as const
   if (fails === true) {
-    const failing = textResponse(503, 'A check that is to fail.', { fields: NOT_STORED, facts })
-    return withAsked(failing, asked)
+    return withAsked(sentenceAnswer(503, 'A check that is to fail.', facts), asked)
   }
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
@@ -89,7 +84,6 @@ function answerProbe(
   return withAsked(answer, asked)
 }
 
-/** The answer to a check. */
 function judge(
   check: Request,
   { asked, rules, parts, clients }: Judging,
@@ -151,29 +145,23 @@ function isOwnPath(path: string): boolean {
   return samlPaths.has(path) || path.startsWith('/__authproxy/')
 }
 
-const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
-
 /**
  * The answer when the client sends a field by which the application could take it for another user, and the edge would pass
  * that field on.
  */
-const refusedClaim = textResponse(
+const refusedClaim = sentenceAnswer(
   403,
   'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
-  {
-    fields: NOT_STORED,
-    facts: { outcome: 'refused', because: 'identity-field' } satisfies OutcomeFacts,
-  },
+  { outcome: 'refused', because: 'identity-field' },
 )
 
-const noMethod = textResponse(403, 'The method of this request is not allowed.', {
-  fields: NOT_STORED,
-  facts: { outcome: 'refused' } satisfies OutcomeFacts,
+const noMethod = sentenceAnswer(403, 'The method of this request is not allowed.', {
+  outcome: 'refused',
 })
 
-const noProtocol = textResponse(403, 'Of other protocols WebSockets alone may be opened.', {
-  fields: NOT_STORED,
-  facts: { outcome: 'refused', because: 'upgrade' } satisfies OutcomeFacts,
+const noProtocol = sentenceAnswer(403, 'Of other protocols WebSockets alone may be opened.', {
+  outcome: 'refused',
+  because: 'upgrade',
 })
 
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
@@ -185,8 +173,7 @@ function malformed(
   const { id, client } = check
   const about = { category: 'FORWARD-AUTH-ERROR', code } as const
   log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, id, peer: client.address, sentence })
-  const facts: OutcomeFacts = { outcome: 'malformed', ...about }
-  return textResponse(status, sentence, { fields: NOT_STORED, facts })
+  return sentenceAnswer(status, sentence, { outcome: 'malformed', ...about })
 }
 
 /** The answer with facts for the log: the request that was asked about, in place of the check itself. */

@@ -5,10 +5,15 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
+import { instanceField } from '../access/instance-id.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
+import { tokenField } from '../access/passthrough.ts'
 import type { Config } from '../config/config.ts'
+import { isIdentityField } from '../config/field-names.ts'
+import { probeField } from '../doctor/probe.ts'
+import { identityFieldNames } from '../identity/identity-fields.ts'
 import { allowedFields } from './check-answer.ts'
-import { claimedIdentity } from './claimed-identity.ts'
+import { edgeSecretField } from './contract.ts'
 
 /** The number of cookie sets that are remembered, and the most characters of one. */
 const MOST = 2000
@@ -51,7 +56,6 @@ class Client {
   /** The name of a field by which the client could pass for another user; undefined when there is none. */
   readonly claim: string | undefined
   readonly otherProtocol: boolean
-  /** The fields that show the session. */
   readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 
@@ -83,4 +87,38 @@ class Client {
 function isOtherProtocol(fields: Fields): boolean {
   if (fields.has('HTTP2-Settings')) return true
   return fields.all('Upgrade').some(name => !/^(?:websocket)?$/i.test(name))
+}
+
+/** The fields of our prefix that do not name a user. */
+const NO_IDENTITY = [
+  ...['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField],
+]
+
+/**
+ * The name of a field by which a client could pass for another user at the application; undefined when there is none. The gateway
+ * removes every such field (identity/backend-fields.ts). An edge overwrites those that the answer to its check has, by their exact
+ * names, and passes others on: other spellings of them, and names of other proxies that the application may believe.
+ */
+function claimedIdentity(client: Fields, config: Config): string | undefined {
+  const { stripped } = config.identityFields
+  const harmless = harmlessNames(config)
+  const { flat } = client
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const name = flat[i] ?? ''
+    if (!isIdentityField(name) && !stripped.test(name)) continue
+    if (!harmless.has(name.toLowerCase())) return name
+  }
+  return undefined
+}
+
+/** The harmless names of each configuration, in lower case. */
+const known = new WeakMap<Config, ReadonlySet<string>>()
+
+function harmlessNames(config: Config): ReadonlySet<string> {
+  const found = known.get(config)
+  if (found !== undefined) return found
+  const sent = identityFieldNames(config.identityFields, config.identityToken !== undefined)
+  const names = new Set([...sent, ...NO_IDENTITY].map(name => name.toLowerCase()))
+  known.set(config, names)
+  return names
 }

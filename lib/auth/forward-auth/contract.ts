@@ -10,7 +10,6 @@
  */
 import type { Edge } from '../config/setting-forward-auth.ts'
 
-/** The path of a check. */
 export const checkPath = '/check'
 
 /** The field with the secret of the edge, where `forwardAuth.secretFile` is set. */
@@ -64,20 +63,20 @@ const nginx = (field: string, value: string): Source => ({
   setBy: `proxy_set_header ${field} ${value};`,
 })
 
-const haproxy = (field: string): Source => ({
-  field,
-  setBy: `http-request lua.authproxy_check of packaging/edges sends ${field}`,
-})
-
-const traefik = (field: string): Source => ({
-  field,
-  setBy: `the middleware forwardAuth sends ${field} by itself; do not name it in authRequestHeaders`,
-})
-
-const caddy = (field: string): Source => ({
-  field,
-  setBy: `forward_auth sends ${field} by itself; remove any header_up ${field}`,
-})
+/** The sources of an edge that sets these fields, all in one way. */
+function sourcesOf(
+  { method, target, host }: typeof ORIGINAL | typeof FORWARDED,
+  setBy: (field: string) => string,
+) {
+  const source = (field: string): Source => ({ field, setBy: setBy(field) })
+  return {
+    method: source(method),
+    target: source(target),
+    host: source(host),
+    address: source(addressField),
+    secret: source(edgeSecretField),
+  }
+}
 
 export const contracts: Readonly<Record<Edge, Contract>> = {
   nginx: {
@@ -89,18 +88,15 @@ export const contracts: Readonly<Record<Edge, Contract>> = {
     redirects: 'field',
   },
   haproxy: {
-    method: haproxy(ORIGINAL.method),
-    target: haproxy(ORIGINAL.target),
-    host: haproxy(ORIGINAL.host),
-    address: haproxy(addressField),
-    secret: haproxy(edgeSecretField),
+    ...sourcesOf(ORIGINAL, field => {
+      return `http-request lua.authproxy_check of packaging/edges sends ${field}`
+    }),
     redirects: 'field',
   },
   traefik: {
-    method: traefik(FORWARDED.method),
-    target: traefik(FORWARDED.target),
-    host: traefik(FORWARDED.host),
-    address: traefik(addressField),
+    ...sourcesOf(FORWARDED, field => {
+      return `the middleware forwardAuth sends ${field} by itself; do not name it in authRequestHeaders`
+    }),
     secret: {
       field: edgeSecretField,
       setBy: `a middleware headers before forwardAuth, with customRequestHeaders: { ${edgeSecretField}: SECRET }`,
@@ -108,10 +104,9 @@ export const contracts: Readonly<Record<Edge, Contract>> = {
     redirects: 'answer',
   },
   caddy: {
-    method: caddy(FORWARDED.method),
-    target: caddy(FORWARDED.target),
-    host: caddy(FORWARDED.host),
-    address: caddy(addressField),
+    ...sourcesOf(FORWARDED, field => {
+      return `forward_auth sends ${field} by itself; remove any header_up ${field}`
+    }),
     secret: { field: edgeSecretField, setBy: `header_up ${edgeSecretField} SECRET` },
     redirects: 'answer',
   },

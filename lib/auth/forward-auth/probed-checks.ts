@@ -7,7 +7,7 @@
 import type { Clock } from '../../async/clock.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
-import { asksForWebSocket } from '../../http/message/upgrade.ts'
+import { asksForWebSocket } from '../../http/proxy/hop-by-hop.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   cookiePairsOf,

@@ -22,7 +22,6 @@ import { tokenDigest } from '../access/passthrough.ts'
 import type { Edge } from '../config/setting-forward-auth.ts'
 import { type Contract, checkPath, contracts, type Source } from './contract.ts'
 
-/** The settings that a check is read by. */
 export interface CheckSettings {
   readonly edge: Edge
   /** Peers that may ask, and proxies that are not the client. */
@@ -264,6 +263,11 @@ class AskedRequest implements Request {
   readonly target: Request['target']
   readonly fields: Fields
   readonly client: Request['client']
+  readonly id: string
+  readonly content: Request['content']
+  readonly local: Request['local']
+  readonly secure: boolean
+  readonly received: number
   // The version of the check does not show the client's version.
   readonly version = '1.1'
 
@@ -281,26 +285,11 @@ class AskedRequest implements Request {
     this.target = { form: 'origin', path: asked.place.path, query: asked.place.query }
     this.fields = asked.fields
     this.client = { address: asked.client, port: 0 }
-  }
-
-  get id(): string {
-    return this.#check.id
-  }
-
-  get content() {
-    return this.#check.content
-  }
-
-  get local() {
-    return this.#check.local
-  }
-
-  get secure(): boolean {
-    return this.#check.secure
-  }
-
-  get received(): number {
-    return this.#check.received
+    this.id = check.id
+    this.content = check.content
+    this.local = check.local
+    this.secure = check.secure
+    this.received = check.received
   }
 
   /** The signal is made on demand, because making one costs more than the rest of a check. */
@@ -312,7 +301,9 @@ class AskedRequest implements Request {
 /** The fields of the client, as far as the edge passes them on. */
 function fieldsOfClient(fields: Fields): Fields {
   const plain = fields.where(isOfClient)
-  return isHandshake(plain) ? asHandshake(plain) : plain
+  return HANDSHAKE.some(name => plain.has(name))
+    ? plain.with('Upgrade', 'websocket').with('Connection', 'Upgrade')
+    : plain
 }
 
 /**
@@ -323,16 +314,8 @@ function isOfClient(name: string): boolean {
   return !sameName(name, instanceField)
 }
 
-/** Whether the client opens a WebSocket, judged by the fields of the handshake that an edge does not remove. */
-function isHandshake(fields: Fields): boolean {
-  return HANDSHAKE.some(name => fields.has(name))
-}
-
+/** Fields by which a client opens a WebSocket, and which an edge does not remove. */
 const HANDSHAKE = ['Sec-WebSocket-Key', 'Sec-WebSocket-Version']
-
-function asHandshake(fields: Fields): Fields {
-  return fields.with('Upgrade', 'websocket').with('Connection', 'Upgrade')
-}
 
 function problem(
   code: CheckProblem['code'],

@@ -6,7 +6,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { isForeignSocket, isOwnPost, type Place, pageOf } from '../access/own-origin.ts'
-import { type AccessRefusal, neededText, placeOfRule } from '../access/rules.ts'
+import { neededText, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import type { SamlService } from '../login/service.ts'
 import { challenge, type FailurePage, needsLogin } from '../pages/failure-page.ts'
@@ -24,14 +24,42 @@ export interface DeniedRequest {
 
 type LoginNeeded = Extract<Verdict, { verdict: 'login-needed' }>
 
-/** The answer to a request that the rules refuse. */
+/**
+ * The answer to a request that the rules refuse: a page for a person, JSON for a program. It never leads to the login by itself:
+ * that would be a loop.
+ */
 export function refusedByRule(
   { access, session }: Extract<Verdict, { verdict: 'refused' }>,
   { request, place, config, saml, failurePage }: DeniedRequest,
 ): Response {
-  const other = saml.loginAddress(pathAndQuery(place), 'other')
-  const told = { access, user: session?.subject, tell: config.accessTell, other }
-  return accessRefused(request, told, failurePage)
+  const { rule, because } = access
+  const user = session?.subject
+  const ambiguous = access.verdict === 'ambiguous'
+  const needed = config.accessTell && rule && !ambiguous ? neededText(rule.allow) : []
+  const signedIn = user === undefined ? 'access_closed' : 'access_refused'
+  const answered = failurePage({
+    request,
+    code: ambiguous ? 'access_ambiguous' : signedIn,
+    words: { user: user ?? '', other: saml.loginAddress(pathAndQuery(place), 'other') },
+    needed,
+    message: ambiguous ? undefined : rule?.message,
+    json: {
+      error: ambiguous ? 'ambiguous_address' : 'access_denied',
+      rule: rule?.number ?? null,
+      ...(needed.length > 0 ? { needed } : {}),
+    },
+    facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
+  })
+  // These facts are for the log, and they name the rule.
+  const decided: OutcomeFacts = {
+    outcome: 'refused',
+    because: 'access',
+    why: because,
+    rule: rule?.number,
+    line: rule?.line,
+    user,
+  }
+  return { ...answered, facts: { ...answered.facts, ...decided } }
 }
 
 /** The answer to a page of another origin that opens a WebSocket with the session of a user; undefined when none does. */
@@ -50,14 +78,12 @@ export function refusedSocket(
  * request.
  */
 export function loginOfPage(
-  { rule }: LoginNeeded,
+  { how }: LoginNeeded,
   { request, place, config, saml }: DeniedRequest,
 ): string {
-  const how = rule?.login === undefined ? undefined : rule
   return saml.loginAddress(pageOf(request, config.baseUrl, pathAndQuery(place)), how)
 }
 
-/** The answer to a program. */
 export function programNeedsLogin(verdict: LoginNeeded, denied: DeniedRequest): Response {
   return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
 }
@@ -95,52 +121,5 @@ export function formNotKept(
 
 /** The facts for the log about a request that needs a login. */
 export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFacts {
-  return {
-    because,
-    ...(session === undefined ? {} : { user: session.subject }),
-    ...(token === undefined ? {} : { passthrough: token }),
-  }
-}
-
-/*
- * Answers requests that the rules under `access` refuse: with a page for a person, with JSON for a program.
- */
-
-/** The answer to a request that the rules refuse. It never leads to the login by itself: that would be a loop. */
-function accessRefused(
-  request: Request,
-  refusal: {
-    readonly access: AccessRefusal
-    /** The signed-in user; undefined when there is none. */
-    readonly user: string | undefined
-    /** Whether the page names whom the rule lets in. */
-    readonly tell: boolean
-    /** Address of a login as another user. */
-    readonly other: string
-  },
-  failurePage: FailurePage,
-): Response {
-  const { access, user, tell, other } = refusal
-  const { rule, because } = access
-  const ambiguous = access.verdict === 'ambiguous'
-  const about = { rule: rule?.number, line: rule?.line }
-  const needed = tell && rule !== undefined && !ambiguous ? neededText(rule.allow) : []
-  const signedIn = user === undefined ? 'access_closed' : 'access_refused'
-  const answered = failurePage({
-    request,
-    code: ambiguous ? 'access_ambiguous' : signedIn,
-    words: { user: user ?? '', other },
-    needed,
-    message: ambiguous ? undefined : rule?.message,
-    json: {
-      error: ambiguous ? 'ambiguous_address' : 'access_denied',
-      rule: rule?.number ?? null,
-      ...(needed.length > 0 ? { needed } : {}),
-    },
-    facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
-  })
-  // These facts are for the log, and they name the rule.
-  const decided: OutcomeFacts = { outcome: 'refused', because: 'access', why: because, ...about }
-  const facts = { ...answered.facts, ...decided }
-  return { ...answered, facts: user === undefined ? facts : { ...facts, user } }
+  return { because, user: session?.subject, passthrough: token }
 }

@@ -20,16 +20,10 @@ import type { ReadSession } from '../session/token.ts'
 import { refusedPath, renewalPath } from './gateway-paths.ts'
 
 export type Verdict =
-  /** The request has passed this instance before. */
   | { readonly verdict: 'loop' }
-  /** The request is for a path of SAML. */
   | { readonly verdict: 'saml' }
-  /** The request asks for the keys of the signed identity, which are public. */
-  | { readonly verdict: 'key-set' }
-  /** The request asks for the logo of the pages, which is public. */
-  | { readonly verdict: 'logo' }
-  /** The request asks for the script for pages of the application, which is public. */
-  | { readonly verdict: 'login-script' }
+  /** The request asks for a public document: the keys of the signed identity, the logo of the pages, the script for pages of the application. */
+  | { readonly verdict: 'key-set' | 'logo' | 'login-script' }
   /** The request asks who is signed in, or comes from a login in a window of its own. */
   | {
       readonly verdict: 'own-page'
@@ -59,8 +53,8 @@ export type Verdict =
       readonly because: LoginReason
       /** The name of a token whose scope does not cover the request. */
       readonly token?: string
-      /** The rule that asks for the login; undefined where there are none. */
-      readonly rule?: AccessRule | undefined
+      /** The rule that says what the login has to be like; undefined when any login will do. */
+      readonly how?: AccessRule | undefined
       /** The session of a person whose login does not fulfil that rule. */
       readonly session?: ReadSession | undefined
     }
@@ -87,7 +81,6 @@ interface AskedOfGate {
   readonly instanceId: string
 }
 
-/** The settings the gate decides by. */
 type GateRules = Pick<
   Config,
   | 'passthroughPaths'
@@ -183,11 +176,11 @@ function withSession(
     case 'allowed':
       return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
     case 'login':
-      return loginNeeded(request, { because: 'no-session', rule: judged.rule })
+      return loginNeeded(request, { because: 'no-session', how: judged.rule.login && judged.rule })
     case 'step-up':
       return loginNeeded(request, {
         because: `login-${judged.because}`,
-        rule: judged.rule,
+        how: judged.rule,
         session,
       })
     case 'refused':
@@ -206,7 +199,7 @@ function ownPage(path: string, { forwardAuth }: GateRules) {
 
 function loginNeeded(
   request: Pick<Request, 'method' | 'fields' | 'version'>,
-  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'rule' | 'session'>,
+  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'how' | 'session'>,
 ): Verdict {
   return {
     verdict: 'login-needed',

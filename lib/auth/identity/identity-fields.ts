@@ -67,7 +67,6 @@ export function identityFieldNames(
   ]
 }
 
-/** The field of the signed identity. */
 const TOKEN_FIELD = 'X-Authproxy-Identity'
 /** The field with the names of fields that were too long. */
 const OMITTED_FIELD = 'X-Authproxy-Omitted'

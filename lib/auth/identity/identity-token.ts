@@ -25,12 +25,10 @@ interface IdentityTokenOptions {
   readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
 }
 
-/** The lifetime of a token. */
 const LIFETIME: Milliseconds = 120_000
 /** The time for which a token is sent again. A minute of its lifetime is then left for a slow connection and a slow clock. */
 const REUSED: Milliseconds = 60_000
 
-/** The request that a token is for. */
 export interface TokenRequest {
   readonly method: string
   /** The path of the request, without the query. */
@@ -60,24 +58,29 @@ export class IdentityTokens {
 
   /** A token of a session that is valid for at least a minute, or until the session ends. */
   of(session: Session): Promise<string> {
-    const known = this.#minted.get(session)
-    if (known !== undefined && this.#isFresh(known)) return known.token
-    const minted = this.#mint(session)
-    this.#minted.set(session, minted)
-    minted.token.catch(() => this.#minted.delete(session))
-    return minted.token
+    return this.#keptIn(this.#minted, session, () => this.#mint(session))
   }
 
   /** A token of a session for this request alone. */
   ofRequest(session: Session, request: TokenRequest): Promise<string> {
     const { method, path } = request
-    if (path.length > LONGEST_KEPT) return this.#mint(session, request).token
-    const name = `${session.id} ${method} ${path}`
-    const known = this.#ofRequests.get(name)
+    const mint = () => this.#mint(session, request)
+    if (path.length > LONGEST_KEPT) return mint().token
+    return this.#keptIn(this.#ofRequests, `${session.id} ${method} ${path}`, mint)
+  }
+
+  #keptIn<K>(
+    kept: Pick<Map<K, Minted>, 'get' | 'delete'> & {
+      readonly set: (name: K, value: Minted) => unknown
+    },
+    name: K,
+    mint: () => Minted,
+  ): Promise<string> {
+    const known = kept.get(name)
     if (known !== undefined && this.#isFresh(known)) return known.token
-    const minted = this.#mint(session, request)
-    this.#ofRequests.set(name, minted)
-    minted.token.catch(() => this.#ofRequests.delete(name))
+    const minted = mint()
+    kept.set(name, minted)
+    minted.token.catch(() => kept.delete(name))
     return minted.token
   }
 

@@ -79,7 +79,6 @@ function whoIs({ subject, attributes, created, expires, lapses }: ReadSession) {
   }
 }
 
-/** The name of a person. */
 export function nameOf(attributes: ReadonlyMap<string, readonly string[]>): string | undefined {
   const first = (name: string) => attributes.get(name)?.[0]
   const parts = [first('givenName'), first('sn')].filter(part => part !== undefined)

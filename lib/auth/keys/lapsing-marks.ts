@@ -89,9 +89,7 @@ interface OtherFile {
   readonly end: number
 }
 
-interface FoundMarks<Mark> {
-  readonly id: string | undefined
-  readonly end: number
+interface FoundMarks<Mark> extends Omit<OtherFile, 'appearance'> {
   readonly marks: readonly Mark[]
   /** The reason why some marks could not be read. */
   readonly damage: string | undefined
@@ -156,15 +154,10 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     this.#file.watch(() => this.check())
   }
 
-  /** Writes marks that their user has entered; settles when they are on disk, or cannot be, which the log says. Never throws. */
-  async add(marks: readonly Mark[]): Promise<void> {
+  /** Writes marks that their user has entered. Answers whether all marks are on disk; the log says why not. Never throws. */
+  add(marks: readonly Mark[]): Promise<boolean> {
     for (const mark of marks) this.#waiting.push(lineOf(mark))
-    await this.#file.write()
-  }
-
-  /** Whether all marks are on disk. */
-  get isWritten(): boolean {
-    return this.#file.isWritten
+    return this.#file.write()
   }
 
   /** Checks all files now. Never throws. */
@@ -209,13 +202,13 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     const path = await this.#setAside(name)
     if (path === undefined) return
     const renamed = path.endsWith('.old')
-    if (renamed) this.#taken.set(path, 'remove')
     const other = await this.#readOther(path, await appearance(path, this.#files), error => {
       if (renamed) this.#taken.set(path, 'keep')
       this.#tellLoss(error, renamed ? this.#damaged : undefined)
     })
-    if (other === undefined) this.#taken.delete(path)
-    else this.#others.set(path, other)
+    if (other === undefined) return
+    this.#others.set(path, other)
+    if (renamed && !this.#taken.has(path)) this.#taken.set(path, 'remove')
   }
 
   /** The new name of the file, or the old one where it cannot be renamed; undefined when it is missing. */

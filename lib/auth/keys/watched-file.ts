@@ -68,11 +68,6 @@ export class WatchedFile {
     return this.#waiting
   }
 
-  /** Whether everything that had to be written is in the file. */
-  get isWritten(): boolean {
-    return this.#dueAt === Number.POSITIVE_INFINITY
-  }
-
   /** Checks the file every second from now on, by `check`. */
   watch(check = () => this.check()): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {

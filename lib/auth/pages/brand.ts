@@ -9,7 +9,6 @@ import { logoTypes } from '../config/setting-pages.ts'
 import { logoPath, type OwnDocument } from './own-document.ts'
 
 export interface Brand {
-  /** The values for the templates. */
   readonly templateValues: {
     readonly application: string
     readonly logo: boolean

@@ -67,7 +67,6 @@ interface FailurePageTools {
   readonly log: Logger
 }
 
-/** Makes failure pages. */
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
   const { page, explainCommand, records, clientAddress, sender, clock, log } = tools
   return report => {

@@ -24,7 +24,6 @@ export interface OwnDocument {
   readonly bytes: Buffer
   /** Content-Security-Policy of the document when it is opened by itself. */
   readonly policy?: string
-  /** Content-Disposition. */
   readonly disposition?: string
   /** Cache-Control, where caches have to ask again before each use. */
   readonly cacheControl?: 'no-cache'

@@ -63,7 +63,7 @@ export function revocationsPath(configPath: string): string {
 }
 
 /** The list as sessions use it: the list of this instance, or one that instances share. */
-export type EndedSessions = Pick<RevocationList, 'has' | 'add' | 'isWritten'>
+export type EndedSessions = Pick<RevocationList, 'has' | 'add'>
 
 export class RevocationList {
   readonly #options: RevocationOptions
@@ -116,31 +116,28 @@ export class RevocationList {
     })
   }
 
-  /** The number of entries. */
-  get size(): number {
-    return this.#entries.size
-  }
-
   /**
-   * Enters a revocation, which takes effect at once. The promise settles when it is on disk, or when that has failed, which the
-   * log reports. Never throws. Answers false, and enters nothing, when `anyone` asks and the list is half full.
+   * Enters a revocation, which takes effect at once. Answers whether all entries are on disk; the log says why not. Never throws.
+   * Answers undefined, and enters nothing, when `anyone` asks and the list is half full.
    */
-  async add(which: Revocation, by: Revoker = 'known'): Promise<boolean> {
+  async add(
+    which: Revocation,
+    by: Revoker = 'known',
+  ): Promise<{ readonly isWritten: boolean } | undefined> {
     const { clock, log, lifetime, most = MOST } = this.#options
     const now = clock.now()
     const marks = marksToRevoke(which)
     this.#prune(now)
     if (by === 'anyone' && this.#entries.size + marks.length > most / 2) {
       log.warn('an unsigned LogoutRequest ends no session: the list of ended sessions is half full')
-      return false
+      return undefined
     }
     this.#longest = Math.max(this.#longest, lifetime())
     const longest = now + this.#longest
     // The lifetime may have been longer before, and another instance with a clock ahead of this one may have ended as much.
     const entered = marks.map(mark => this.#enter(mark, { before: now, until: longest }))
     this.#prune(now)
-    await this.#marks.add(entered)
-    return true
+    return { isWritten: await this.#marks.add(entered) }
   }
 
   /** The entries by mark. */
@@ -171,11 +168,6 @@ export class RevocationList {
     this.#entries.delete(mark)
     this.#entries.set(mark, entry)
     return [mark, entry.before, entry.until] as const
-  }
-
-  /** Whether all entries are on disk. */
-  get isWritten(): boolean {
-    return this.#marks.isWritten
   }
 
   /** Checks the files now. Never throws. */

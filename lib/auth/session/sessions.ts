@@ -236,7 +236,7 @@ export class Sessions {
    * full for `anyone`. The promise settles when the revocation is on disk.
    */
   async revoke(which: Revocation, by?: Revoker): Promise<boolean> {
-    return (await this.#options.revocations?.add(which, by)) ?? false
+    return (await this.#options.revocations?.add(which, by)) !== undefined
   }
 
   /**
@@ -252,8 +252,8 @@ export class Sessions {
       if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
       seen.add(session.id)
     }
-    await revocations.add({ user })
-    return { seenSessions: seen.size, isWritten: revocations.isWritten }
+    const added = await revocations.add({ user })
+    return { seenSessions: seen.size, isWritten: added?.isWritten === true }
   }
 
   /** The number and size of the session cookies in a request, without their values, for pages that explain a failure. */

@@ -93,16 +93,12 @@ export class SharedRevocations implements EndedSessions {
     return this.#waiting.size
   }
 
-  get isWritten(): boolean {
-    return this.#list.isWritten
-  }
-
   has(session: Parameters<RevocationList['has']>[0]): boolean {
     return this.#list.has(session)
   }
 
   /** Enters a revocation here, where it takes effect at once, and passes it on without making the caller wait for that. */
-  async add(which: Revocation, by?: Revoker): Promise<boolean> {
+  async add(which: Revocation, by?: Revoker): ReturnType<EndedSessions['add']> {
     const adding = this.#list.add(which, by)
     const { entries } = this.#list
     const entered: Entry[] = []

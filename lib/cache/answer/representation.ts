@@ -11,7 +11,12 @@ import type { RequestDirectives } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Content, noContent, type Request, type Response } from '../../http/message/message.ts'
-import { ifRangeHolds, statusByPreconditions } from '../../http/message/precondition.ts'
+import {
+  ifRangeHolds,
+  statusByPreconditions,
+  type Validators,
+  validatorsOf,
+} from '../../http/message/precondition.ts'
 import {
   type ByteRange,
   contentRange,
@@ -20,7 +25,6 @@ import {
   unsatisfiedRange,
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import { type Validators, validatorsOf } from '../../http/message/validator.ts'
 import type { BuildRecording } from '../builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'

@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { letServiceWrite } from '../store/disk/self-test.ts'
+import { letServiceWrite } from '../store/disk/health.ts'
 
 const unit = 'cachesvc.service'
 const longest = 5000

@@ -10,7 +10,6 @@ import { exitCodes } from '../../program.ts'
 import { type Build, contentsOf, isFile } from '../builds/build.ts'
 import { buildOfList } from '../builds/build-file.ts'
 import type { Builds } from '../builds/builds.ts'
-import type { MissingFiles } from '../builds/missing-files.ts'
 
 interface BuildRequest {
   readonly act: string
@@ -24,7 +23,7 @@ const mostProblems = 50
 
 export async function buildAnswer(
   builds: Builds,
-  missing: Pick<MissingFiles, 'begin'>,
+  fetchMissing: (name: string) => Promise<number | string>,
   asked: BuildRequest,
 ): Promise<CommandAnswer> {
   const { act, name, json } = asked
@@ -56,7 +55,7 @@ export async function buildAnswer(
     case 'remove':
       return done(await builds.remove(name), `removed ${name}\n`)
     case 'fetch': {
-      const found = await missing.begin(name)
+      const found = await fetchMissing(name)
       if (typeof found === 'string') return complaintAnswer(exitCodes.failure, found)
       if (found === 0) return outputAnswer('nothing is missing\n')
       return outputAnswer(

@@ -16,7 +16,6 @@ import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Builds } from '../builds/builds.ts'
-import type { MissingFiles } from '../builds/missing-files.ts'
 import { explanationText } from '../explain.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -39,7 +38,7 @@ export interface ControlParts {
   >
   readonly negative: NegativeMemory
   readonly builds: Builds
-  readonly missing: Pick<MissingFiles, 'begin'>
+  readonly fetchMissing: (name: string) => Promise<number | string>
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
@@ -82,7 +81,7 @@ export function control(parts: ControlParts): RequestHandler {
       case 'build': {
         const { act: verb, name, file } = asked
         const wanted = { act: String(verb), name: String(name), file: String(file) }
-        return buildAnswer(parts.builds, parts.missing, { ...wanted, json: json === true })
+        return buildAnswer(parts.builds, parts.fetchMissing, { ...wanted, json: json === true })
       }
       case 'reload':
         return reloadAnswer(parts.reload, parts.remarks)

@@ -8,8 +8,8 @@ import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
+import { isLastModifiedStrong, validatorsOf } from '../../http/message/precondition.ts'
 import { parseUri, type TargetUri } from '../../http/message/target.ts'
-import { isLastModifiedStrong, validatorsOf } from '../../http/message/validator.ts'
 import { recentEntries } from '../../recent.ts'
 import {
   type ArchivePath,

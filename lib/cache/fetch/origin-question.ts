@@ -22,13 +22,13 @@ import type {
 import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
+import { validatorsOf } from '../../http/message/precondition.ts'
 import {
   formatAuthority,
   formatUri,
   parseTarget,
   type TargetUri,
 } from '../../http/message/target.ts'
-import { validatorsOf } from '../../http/message/validator.ts'
 import type { Logger } from '../../log/log.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'

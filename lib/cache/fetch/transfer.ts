@@ -21,15 +21,15 @@ import { prefixedSource, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { parseContentRange } from '../../http/message/range.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import {
   formatEntityTag,
   isLastModifiedStrong,
   strongMatch,
   type Validators,
   validatorsOf,
-} from '../../http/message/validator.ts'
+} from '../../http/message/precondition.ts'
+import { parseContentRange } from '../../http/message/range.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import { draftEntry, type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
@@ -294,14 +294,14 @@ function restFields(begun: PartialFile): Fields | undefined {
  */
 function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number {
   const range = parseContentRange(part.get('Content-Range') ?? '')
-  if (range?.kind !== 'range' || range.range.first !== begun.size) {
+  if (range?.first !== begun.size) {
     throw new ContentChanged('the part the origin sent does not begin where the content broke off')
   }
   if (begun.length !== undefined && range.size !== undefined && range.size !== begun.length) {
     throw new ContentChanged('the part the origin sent belongs to content of another length')
   }
   const size = begun.length ?? range.size
-  if (size === undefined || range.range.last !== size - 1) {
+  if (size === undefined || range.last !== size - 1) {
     throw new ContentChanged('the part the origin sent does not reach the end')
   }
   const before = validatorsOf(begun.fields, begun.received)

@@ -28,14 +28,14 @@ import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, givenFiles, Layout, type Surroundings } from './disk/disk.ts'
 import { type Examination, type ExaminedContent, examineFile } from './disk/examine.ts'
-import type { Health } from './disk/health.ts'
 import {
   checkVersion,
   createDirectories,
   directoryFailure,
+  type Health,
   isFull,
   tryDisk,
-} from './disk/self-test.ts'
+} from './disk/health.ts'
 import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
 import type { SweepOptions, SweepResult } from './upkeep/retention.ts'

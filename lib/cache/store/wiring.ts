@@ -13,7 +13,6 @@ import { Contents } from './content/stored-contents.ts'
 import { Partials } from './content/write-behind.ts'
 import { Disk, type DiskOptions, Layout } from './disk/disk.ts'
 import { DiskHealth } from './disk/health.ts'
-import { tryDisk } from './disk/self-test.ts'
 import { StoreEvents } from './events.ts'
 import { Checkpoints } from './upkeep/checkpoint.ts'
 import { Retention } from './upkeep/retention.ts'
@@ -47,8 +46,9 @@ export function wireStore(options: StoreOptions) {
     clock,
     onHung: error => events.tell('failed', { error, doing: 'waiting for the disk' }),
   })
-  const health = new DiskHealth({ clock, log, events, trial: () => tryDisk(disk, layout) })
-  const around = { disk, layout, clock, log, health, events }
+  const below = { disk, layout, clock, log, events }
+  const health = new DiskHealth(below)
+  const around = { ...below, health }
   const journal = new Journal(around)
   const blobs = new Blobs({ ...around, journal, keepUnnamed })
   const partials = new Partials(around)
@@ -60,40 +60,30 @@ export function wireStore(options: StoreOptions) {
   const files = new OpenFiles({ ...around, blocks })
   const checks = new Checks({ ...around, files, blobs })
   const contents = new Contents({ ...around, files, memory, checks })
-  const downloads = new Downloads({ ...kept, blocks, contents, checks, room, arrivals })
+  const downloads = new Downloads({ ...kept, blocks, files, checks, room, arrivals })
   const checkpoints = new Checkpoints({ ...kept, downloads, checks })
   const retention = new Retention({ ...kept, downloads, checkpoints, room })
 
   events.listen({
-    failed({ error, doing }) {
-      health.failed(error, doing)
-    },
+    failed: ({ error, doing }) => health.failed(error, doing),
     recovered() {
       space.forget()
       journal.flush().catch(error => health.failed(error, 'writing entries'))
     },
-    begun() {
-      checkpoints.soon()
-    },
-    proven() {
-      checkpoints.soon()
-    },
+    begun: () => checkpoints.soon(),
+    proven: () => checkpoints.soon(),
     named({ digest }) {
       blobs.named(digest)
       // A checkpoint is already due for a fresh content. For a durable content it is due now: the new entry follows the last mark.
       if (!blobs.fresh.has(digest)) checkpoints.soon()
     },
-    freed({ digest, size }) {
-      blobs.freed(digest, size)
-    },
+    freed: ({ digest, size }) => blobs.freed(digest, size),
     unused() {
       checkpoints.soon()
       retention.soon()
       room.look()
     },
-    changed(digest) {
-      contents.forget(digest)
-    },
+    changed: digest => contents.forget(digest),
   })
   return { ...kept, contents, checks, downloads, checkpoints, retention, room, space }
 }

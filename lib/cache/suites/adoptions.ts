@@ -226,9 +226,8 @@ export class Adoptions {
     if (sha256s === 'unreadable') return this.#notRead(at)
     if (sha256s.size > 0) found = (await this.#work({ ...job, sha256s })).generation ?? found
     this.#failed.delete(at)
-    const used = await this.#inUse.among(at, found, adopted)
-    if (used === 'unreadable') return this.#notRead(at)
-    const contents = await this.#inUse.withRightNames(at, used, adopted)
+    const contents = await this.#inUse.among(at, found, adopted)
+    if (contents === 'unreadable') return this.#notRead(at)
     const generation = { ...found, contents }
     // The suite was forgotten meanwhile, so its old generation does not count and the Release files are judged anew.
     if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
@@ -427,14 +426,14 @@ class InUse {
       const asked = Math.max(this.#lastAsked(at, listed), earlier ?? 0) || clock.now()
       used.push({ ...listed, asked })
     }
-    return used
+    return this.#withRightNames(at, used, adopted)
   }
 
   /**
    * The same files, each with its SHA-512 only if that is right, because its content is later put under that name. The SHA-512 is right
    * when the adopted generation had it, when an entry has that name, or when hashing confirms it.
    */
-  async withRightNames(
+  async #withRightNames(
     at: string,
     used: readonly ListedContent[],
     adopted: Generation | undefined,

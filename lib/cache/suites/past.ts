@@ -16,6 +16,7 @@ import {
 import type { AdoptedSuites } from './known-suites.ts'
 import { clockTolerance } from './policy.ts'
 import { pathName } from './table.ts'
+import type { Tables } from './tables.ts'
 
 interface PastParts extends AdoptedSuites {
   readonly clock: Clock
@@ -30,16 +31,9 @@ type OfDay = Content | 'unreadable' | undefined
 /** The kinds of files that change with each generation. Files of all other kinds never change. */
 const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 'pdiff'])
 
-export class PastGenerations {
-  readonly #parts: PastParts
-
-  constructor(parts: PastParts) {
-    this.#parts = parts
-  }
-
-  /** The key under which the store has the file that this key named at a moment. */
-  find(key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> {
-    const { known, clock } = this.#parts
+/** Makes a function that answers the key under which the store has the file that a key named at a moment. */
+export function pastFiles({ known, tables, clock }: PastParts) {
+  return (key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> => {
     if (moment > clock.now() + clockTolerance) return { sentence: 'This date lies in the future.' }
     if (kind === 'by-hash' || kind === 'pool') return { key }
     const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
@@ -53,29 +47,28 @@ export class PastGenerations {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)
       return without(`The oldest generation of this suite that is kept is that of ${oldest}.`)
     }
-    return continueWhenReady(this.#content(generation, path), content => {
+    return continueWhenReady(contentOf(generation, path, tables), content => {
       if (content === 'unreadable') return without('The disk fails; try again later.')
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found !== undefined) return { key: found }
       return without('The Release file of that day does not name this file.')
     })
   }
+}
 
-  #content(generation: Generation, path: string): OfDay | Promise<OfDay> {
-    const { release, contents } = generation
-    for (const one of releasesOf(generation)) {
-      if (path === one.name) return one
-      if (path === 'Release.gpg' && one.signedBy !== undefined) return one.signedBy
-    }
-    const stored = contents.find(one => one.path === path)
-    if (stored !== undefined) return stored
-    const { tables } = this.#parts
-    const table = tables.hot(release.digest) ?? tables.load(release.digest)
-    return continueWhenReady(table, one => {
-      if (one === 'unreadable') return one
-      // A file that is named by its SHA-512 alone can only be found in `contents`.
-      const named = one?.find(pathName(path))
-      return named?.by === undefined ? named : undefined
-    })
+function contentOf(generation: Generation, path: string, tables: Tables): OfDay | Promise<OfDay> {
+  const { release, contents } = generation
+  for (const one of releasesOf(generation)) {
+    if (path === one.name) return one
+    if (path === 'Release.gpg' && one.signedBy !== undefined) return one.signedBy
   }
+  const stored = contents.find(one => one.path === path)
+  if (stored !== undefined) return stored
+  const table = tables.hot(release.digest) ?? tables.load(release.digest)
+  return continueWhenReady(table, one => {
+    if (one === 'unreadable') return one
+    // A file that is named by its SHA-512 alone can only be found in `contents`.
+    const named = one?.find(pathName(path))
+    return named?.by === undefined ? named : undefined
+  })
 }

@@ -3,7 +3,6 @@
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
-import type { Release } from '../archive/release.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { Generation, Signature } from './generation.ts'
@@ -16,7 +15,7 @@ export interface SuitePolicy {
 }
 
 /** The facts by which a Release file is judged. */
-export type ReleaseFacts = Pick<Release, 'date' | 'validUntil'> & { readonly signature: Signature }
+export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature'>
 
 /** A date may be this far in the future, because the clocks of archives may be fast. */
 export const clockTolerance: Milliseconds = day

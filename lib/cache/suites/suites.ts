@@ -34,7 +34,7 @@ import {
 } from './generation.ts'
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
-import { PastGenerations } from './past.ts'
+import { pastFiles } from './past.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -90,7 +90,7 @@ const lastPart = 0.1
 
 export class Suites {
   readonly #parts: SuitesParts
-  readonly past: PastGenerations
+  readonly past: ReturnType<typeof pastFiles>
   readonly references: References
   readonly adoptions: Adoptions
   readonly #known: KnownSuites
@@ -109,7 +109,7 @@ export class Suites {
     this.#parts = parts
     this.#known = known
     this.#tables = tables
-    this.past = new PastGenerations({ known, tables, clock: parts.clock })
+    this.past = pastFiles({ known, tables, clock: parts.clock })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(parts.clock)
     this.adoptions = new Adoptions({

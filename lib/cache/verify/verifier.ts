@@ -11,8 +11,20 @@ import { pause } from '../../async/deadline.ts'
 import { iterate } from '../../bytes/source.ts'
 import { explainError } from '../../errors.ts'
 import { decompress } from '../archive/decompress.ts'
-import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
-import { parentOf } from '../archive/path.ts'
+import {
+  digests,
+  indexedFiles,
+  type ListedFile,
+  type PackageIndex,
+} from '../archive/listed-file.ts'
+import {
+  type ArchivePath,
+  classify,
+  decodedUrl,
+  directoriesOf,
+  packageIndexOf,
+  parentOf,
+} from '../archive/path.ts'
 import { maxReleaseBytes, readRelease } from '../archive/release.ts'
 import {
   currentReleases,
@@ -21,17 +33,11 @@ import {
   rootsOf,
 } from '../archive/suite-layout.ts'
 import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
+import type { Entry } from '../store/entry.ts'
 import type { ReadableStore } from '../store/store.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signing/signature.ts'
-import {
-  Inventory,
-  type ListedStoredFile,
-  type StoredFile,
-  type StoredIndex,
-  type StoredRelease,
-} from './inventory.ts'
 import type {
   Progress,
   RepositoryReport,
@@ -388,6 +394,95 @@ interface WrongRelease extends Pick<WrongFile, 'because' | 'sentence'> {
   readonly according?: StoredFile
 }
 
+/** The properties of a stored entry that the check needs. */
+type StoredFile = Pick<Entry, 'key' | 'digest' | 'size' | 'stored' | 'validated'>
+
+/** A stored Release file, and the decoded URL of its directory. */
+interface StoredRelease {
+  readonly file: StoredFile
+  readonly base: string
+}
+
+/** A stored file, and the size and digests that a Release file lists for it. */
+interface ListedStoredFile {
+  readonly file: StoredFile
+  readonly listed: ListedFile
+}
+
+/** A stored index of packages, and the directory of its Release file, or its own directory when there is no Release file. */
+interface StoredIndex extends StoredRelease {
+  readonly kind: PackageIndex
+}
+
+/**
+ * The files of a store by content and by the name that archives give them. Indexes name files in plain text, and a key is percent-encoded
+ * in one of several valid ways. So files are found by their decoded URL. Two keys may decode to one name. Both files must then match the
+ * index.
+ */
+class Inventory {
+  readonly releases: StoredRelease[] = []
+  /** Files whose name contains their digest. */
+  readonly byHash: { file: StoredFile; expected: NonNullable<ArchivePath['digest']> }[] = []
+  /** Files by their content. Each content is read once for all its files. */
+  readonly contents = new Map<string, StoredFile[]>()
+  /** Packages and Sources under their plain names, packed or not. */
+  readonly #indexes: StoredIndex[] = []
+  readonly #names = new Map<string, StoredFile[]>()
+  files = 0
+  bytes = 0
+
+  add({ key, digest, size, stored, validated }: StoredFile): void {
+    const file = { key, digest, size, stored, validated }
+    this.files += 1
+    if (append(this.contents, digest, file) === 1) this.bytes += size
+    const name = decodedUrl(key)
+    if (name === undefined) return
+    append(this.#names, name, file)
+    const archive = classify(key.replace(/^[^/]*\/\/[^/]*/, ''))
+    const kind = packageIndexOf(name)
+    if (archive.digest !== undefined) this.byHash.push({ file, expected: archive.digest })
+    else if (archive.kind === 'release' && !name.endsWith('.gpg')) {
+      this.releases.push({ file, base: parentOf(name) })
+    } else if (kind !== undefined) this.#indexes.push({ file, kind, base: parentOf(name) })
+  }
+
+  named(name: string): readonly StoredFile[] {
+    return this.#names.get(name) ?? none
+  }
+
+  /** All stored files that a Release file lists, under their plain names and under their names by digest. */
+  *listedBy({ base, release }: KnownRelease): Generator<ListedStoredFile> {
+    for (const listed of release.files.values()) {
+      const name = `${base}/${listed.path}`
+      for (const file of this.named(name)) yield { file, listed }
+      for (const { algorithm, field } of digests) {
+        const digest = listed.digests[algorithm]
+        if (digest === undefined) continue
+        const byHash = `${parentOf(name)}/by-hash/${field}/${digest}`
+        for (const file of this.named(byHash)) yield { file, listed }
+      }
+    }
+  }
+
+  /** The indexes of packages that are outside the directories of these Release files. */
+  indexesOutside(releases: readonly StoredRelease[]): readonly StoredIndex[] {
+    const bases = new Set(releases.map(({ base }) => base))
+    return this.#indexes.filter(({ base }) => {
+      return ![...directoriesOf(`${base}/`)].some(at => bases.has(at))
+    })
+  }
+}
+
+const none: readonly StoredFile[] = []
+
+/** Adds a file under a name. Answers how many files the name has now. */
+function append(map: Map<string, StoredFile[]>, name: string, file: StoredFile): number {
+  const same = map.get(name)
+  if (same !== undefined) return same.push(file)
+  map.set(name, [file])
+  return 1
+}
+
 interface HashedOptions extends Pick<VerifyParts, 'store' | 'clock' | 'rate'> {
   /** Called with the sum of the bytes of different contents that have been read so far. */
   readonly onRead: (done: number) => void
@@ -397,16 +492,14 @@ interface HashedOptions extends Pick<VerifyParts, 'store' | 'clock' | 'rate'> {
  * Reads and hashes the contents of a store, each once, at a bounded rate.
  */
 class HashedContents {
-  readonly #store: ReadableStore
+  readonly #options: HashedOptions
   readonly #pace: (bytes: number) => Promise<void>
-  readonly #onRead: (done: number) => void
   readonly #known = new Map<string, ExaminedContent>()
   #done = 0
 
-  constructor({ store, clock, rate, onRead }: HashedOptions) {
-    this.#store = store
-    this.#pace = pace(rate, clock)
-    this.#onRead = onRead
+  constructor(options: HashedOptions) {
+    this.#options = options
+    this.#pace = pace(options.rate, options.clock)
   }
 
   /** Reads the content of a file, if needed, and answers its digests or why it is not the stored one. */
@@ -418,7 +511,7 @@ class HashedContents {
     if (known !== undefined && known.found !== 'whole') return known
     if (known !== undefined && algorithms.every(one => known.digests.has(one))) return known
     const before = this.#done
-    const examined = await this.#store.examine(digest, {
+    const examined = await this.#options.store.examine(digest, {
       size,
       algorithms: [...new Set<HashAlgorithm>(['sha256', ...algorithms])],
       onRead: bytes => {
@@ -442,7 +535,7 @@ class HashedContents {
 
   /** Reads the content in pieces. Throws when it is gone. */
   async *read(file: StoredFile): AsyncGenerator<Uint8Array> {
-    const content = await this.#store.content(file)
+    const content = await this.#options.store.content(file)
     if (content === undefined) throw new Error(`${file.key}: its content is gone`)
     if (content.kind === 'bytes') yield content.bytes
     if (content.kind !== 'stream') return
@@ -454,7 +547,7 @@ class HashedContents {
 
   #tell(done: number): void {
     this.#done = done
-    this.#onRead(done)
+    this.#options.onRead(done)
   }
 }
 

@@ -91,22 +91,20 @@ export class BoundConnections {
     const usable =
       connection !== undefined && (owner.identity !== undefined || connection.handshake)
     const next = waiting.shift()
-    if (!usable) connection?.destroy()
-    else if (next !== undefined && connection.usable) {
-      connection.reused = true
-      return next.turn(connection)
-    }
     if (next !== undefined) {
-      if (usable) connection.destroy()
+      if (usable && connection.usable) {
+        connection.reused = true
+        return next.turn(connection)
+      }
+      connection?.destroy()
       return next.leaseFromPool()
     }
-    if (!usable || this.#bound.get(owner.connection) !== bound) {
-      connection?.destroy()
-      this.#forget(bound)
-    } else {
+    if (usable && this.#bound.get(owner.connection) === bound) {
       bound.resting = connection
-      this.#pool.keepBound(connection)
+      return this.#pool.keepBound(connection)
     }
+    connection?.destroy()
+    this.#forget(bound)
   }
 
   /** Binds a connection because of its response. */

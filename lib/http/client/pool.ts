@@ -325,10 +325,8 @@ function first<T>([one]: Iterable<T>): T | undefined {
  */
 const boundIdle: Milliseconds = 90_000
 
-/** A request that may hold a connection. */
 export interface Holder {
   readonly key: string
-  /** The network of the client. */
   readonly client: string
   readonly origin: string
   /** Undefined while the request waits for a connection. */

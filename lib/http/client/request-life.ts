@@ -25,38 +25,16 @@
  * counts for the second. A response can come before the request is sent: then the upload continues beside it.
  */
 
-export type RequestState =
-  | 'idle'
-  | 'queued'
-  | 'dialling'
-  | 'sending'
-  | 'waiting'
-  | 'reading'
-  | 'draining'
-  | 'closed'
-
 /**
+ * The next state for each state and event. An event without an entry comes too late and changes nothing.
+ *
  * - wait: the pool has no connection for it now; dial: one is opened; connected: it has one
  * - sent: the kernel has the last byte of the request
  * - head: the final head has come, and content may follow; switched: the head changes the protocol
  * - left: the reader wants no more, and little is left; ended: the connection is needed no longer
  * - failed: either side, a deadline or the caller broke it off
  */
-export type RequestEvent =
-  | 'wait'
-  | 'dial'
-  | 'connected'
-  | 'sent'
-  | 'head'
-  | 'switched'
-  | 'left'
-  | 'ended'
-  | 'failed'
-
-/** The next state for each state and event. An event without an entry comes too late and changes nothing. */
-const transitions: Readonly<
-  Record<RequestState, Readonly<Partial<Record<RequestEvent, RequestState>>>>
-> = {
+const transitions = {
   idle: { wait: 'queued', dial: 'dialling', connected: 'sending', failed: 'closed' },
   queued: { dial: 'dialling', connected: 'sending', failed: 'closed' },
   dialling: { connected: 'sending', failed: 'closed' },
@@ -65,11 +43,17 @@ const transitions: Readonly<
   reading: { left: 'draining', ended: 'closed', failed: 'closed' },
   draining: { ended: 'closed', failed: 'closed' },
   closed: {},
-}
+} as const
+
+export type RequestState = keyof typeof transitions
+export type RequestEvent = {
+  [State in RequestState]: keyof (typeof transitions)[State]
+}[RequestState]
 
 /** The state after an event. */
 export function afterEvent(state: RequestState, event: RequestEvent): RequestState {
-  return transitions[state][event] ?? state
+  const next: Partial<Record<RequestEvent, RequestState>> = transitions[state]
+  return next[event] ?? state
 }
 
 export class RequestLife {

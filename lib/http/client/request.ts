@@ -68,7 +68,6 @@ export interface OriginRequest {
   readonly onInterim?: SendInterim | undefined
 }
 
-/** The content of a response. */
 export interface OriginSource extends Source {
   /** All bytes, once, if the content came with the head, is small and is not empty. */
   whole?(): Buffer | undefined
@@ -179,7 +178,6 @@ function framing(method: string, content: Content): string[] {
   return implied ? [] : ['Content-Length', String(length)]
 }
 
-/** The owner of a bound connection. */
 export interface ConnectionOwner {
   /** The client's connection, which ends when it closes. */
   readonly connection: Lifetime

@@ -62,7 +62,6 @@ export class Upload {
     if (this.#state === 'held') this.#state = 'stopped'
   }
 
-  /** Stops: no further byte is written. */
   stop(): void {
     if (this.#state !== 'written') this.#state = 'stopped'
     this.#source?.close()

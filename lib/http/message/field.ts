@@ -102,7 +102,6 @@ export class Fields {
     return begin.#lines + lines
   }
 
-  /** The number of field lines. */
   get count(): number {
     return this.flat.length / 2
   }

@@ -67,7 +67,6 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
-  /** The place of the connection among those of its client, when the client has limits of its own. */
   readonly clientPlace?: ClientPlace
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean
@@ -103,6 +102,13 @@ export interface Response {
 export function lengthOf(content: Content): number | undefined {
   if (content.kind === 'none') return 0
   return content.kind === 'bytes' ? content.bytes.length : content.length
+}
+
+/** Whether a request announces content. */
+export function hasContent({ fields }: Pick<Request, 'fields'>): boolean {
+  if (fields.has('Transfer-Encoding')) return true
+  const length = fields.get('Content-Length')
+  return length !== undefined && Number(length) > 0
 }
 
 /** A function from request to response. When it throws a Failure the answer is its public text; any other error is a 500. */

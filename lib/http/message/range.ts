@@ -63,27 +63,27 @@ export function unsatisfiedRange(size: number): string {
 }
 
 /** The meaning of a received Content-Range. `size` is undefined when the sender does not know it. */
-export type ContentRange =
-  | { readonly kind: 'range'; readonly range: ByteRange; readonly size: number | undefined }
-  | { readonly kind: 'unsatisfied'; readonly size: number }
+export interface ContentRange extends ByteRange {
+  readonly size: number | undefined
+}
 
-/** A received Content-Range. Undefined when it is malformed, in another unit or contradictory; then content is not combined (14.4). */
+/**
+ * A received Content-Range. Undefined when it has no range, is malformed, in another unit or contradictory; then content is not combined
+ * (14.4).
+ */
 export function parseContentRange(value: string): ContentRange | undefined {
   const found = CONTENT_RANGE.exec(value)
   if (found === null) return undefined
+  const [first, last] = [Number(found[1]), Number(found[2])]
   const size = found[3] === undefined ? undefined : Number(found[3])
   if (size !== undefined && !Number.isSafeInteger(size)) return undefined
-  if (found[1] === undefined || found[2] === undefined) {
-    return size === undefined ? undefined : { kind: 'unsatisfied', size }
-  }
-  const range = { first: Number(found[1]), last: Number(found[2]) }
-  if (!Number.isSafeInteger(range.last) || range.last < range.first) return undefined
-  if (size !== undefined && size <= range.last) return undefined
-  return { kind: 'range', range, size }
+  if (!Number.isSafeInteger(last) || last < first) return undefined
+  if (size !== undefined && size <= last) return undefined
+  return { first, last, size }
 }
 
 const BYTES = /^bytes=/i
-const CONTENT_RANGE = /^bytes (?:([0-9]+)-([0-9]+)|\*)\/(?:([0-9]+)|\*)$/i
+const CONTENT_RANGE = /^bytes ([0-9]+)-([0-9]+)\/(?:([0-9]+)|\*)$/i
 
 const whole: Selection = { send: 'whole' }
 
@@ -147,22 +147,12 @@ interface ByteRangesInput {
   readonly boundary: string
 }
 
-interface ByteRangesFrame {
-  /** Content-Type of the 206, which carries no Content-Range of its own (15.3.7.2). */
-  readonly contentType: string
-  /** The ranges, each with the head that is sent before its bytes. */
-  readonly parts: ReadonlyArray<{ readonly head: Buffer; readonly range: ByteRange }>
-  /** The bytes sent after the last range. */
-  readonly end: Buffer
-  /** Bytes of all heads, all ranges and the end together. */
-  readonly length: number
-}
-
 /**
- * The frame of multipart/byteranges content, RFC 9110 section 14.6: the bytes before, between and after the ranges. It knows positions and
- * lengths, not the content. Throws a RangeError when the boundary or the content type cannot be written safely.
+ * The frame of multipart/byteranges content, RFC 9110 section 14.6: each range with the head before its bytes, the bytes after the last
+ * range, and the length of all together. The 206 carries no Content-Range of its own (15.3.7.2). Throws a RangeError when the boundary or the
+ * content type cannot be written safely.
  */
-export function frameByteRanges(input: ByteRangesInput): ByteRangesFrame {
+export function frameByteRanges(input: ByteRangesInput) {
   const { ranges, size, contentType, boundary } = input
   if (!BOUNDARY.test(boundary))
     throw new RangeError('a boundary has 1 to 70 letters, digits, hyphens')

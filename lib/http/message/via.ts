@@ -14,7 +14,7 @@ const longestRead = 8192
 /** The intermediaries that a message has passed, without comments, as the next one gets them; undefined when there are none. */
 export function viaChain(fields: Fields): string | undefined {
   const value = fields.get('via')
-  return value === undefined ? undefined : chainOf(members(value))
+  return value === undefined ? undefined : chainOf(membersOf(value))
 }
 
 /**
@@ -24,7 +24,7 @@ export function viaChain(fields: Fields): string | undefined {
 export function sharedChain(fields: Fields, names: RegExp): string | undefined {
   const value = fields.get('via')
   if (value === undefined) return undefined
-  const known = members(value).filter(({ receivedBy }) => names.test(receivedBy))
+  const known = membersOf(value).filter(({ receivedBy }) => names.test(receivedBy))
   return chainOf(known.slice(-mostPassed / 2))
 }
 
@@ -46,22 +46,19 @@ export function runsInCircle(fields: Fields, pseudonym: string): boolean {
   const value = fields.get('via')
   if (value === undefined) return false
   if (value.length > longestRead) return true
-  const passed = parseVia(value)
-  if (passed.some(name => sameName(name, pseudonym))) return true
-  return passed.length > mostPassed || (viaChain(fields)?.length ?? 0) > longestChain
-}
-
-/** The receivers of the message by a Via field value: pseudonyms, or host and port, as written. Malformed members are left out. */
-export function parseVia(value: string): readonly string[] {
-  return members(value).map(({ receivedBy }) => receivedBy)
+  const passed = membersOf(value)
+  if (passed.some(({ receivedBy }) => sameName(receivedBy, pseudonym))) return true
+  return passed.length > mostPassed || (chainOf(passed)?.length ?? 0) > longestChain
 }
 
 interface Member {
   readonly protocol: string
+  /** A pseudonym, or host and port, as written. */
   readonly receivedBy: string
 }
 
-function members(value: string): readonly Member[] {
+/** The members of Via. Malformed ones are left out. */
+function membersOf(value: string): readonly Member[] {
   const found: Member[] = []
   for (const piece of withoutComments(value).split(',')) {
     const [protocol, receivedBy, ...rest] = trimWhitespace(piece).split(/[ \t]+/)

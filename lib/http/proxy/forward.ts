@@ -11,31 +11,26 @@ import { iterate, type Source, type Take } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { OriginClient, OriginRequest, OriginResponse } from '../client/client.ts'
 import { OriginFailure } from '../client/errors.ts'
-import type { ConnectionLine, ConnectionOwner } from '../client/request.ts'
 import { Fields, isWritable } from '../message/field.ts'
-import { type Content, noContent, type Request, type Response } from '../message/message.ts'
+import {
+  type Content,
+  hasContent,
+  noContent,
+  type Request,
+  type Response,
+} from '../message/message.ts'
 import { announcedLengthOf } from '../message/reply.ts'
-import { formatAuthority, type TargetUri } from '../message/target.ts'
-import { hasContent } from '../message/upgrade.ts'
+import { formatAuthority } from '../message/target.ts'
 import { type Allowance, ClientGone } from '../server/gather.ts'
 import type { TakenOver } from '../server/options.ts'
 import { responseText } from '../wire/framing.ts'
 import { endToEndFields } from './hop-by-hop.ts'
-import { join } from './tunnel.ts'
+import { join, type TunnelOptions } from './tunnel.ts'
 
-export interface ForwardingOptions {
+type ForOrigin = 'uri' | 'host' | 'fields' | 'client' | 'line' | 'owner'
+
+export interface ForwardingOptions extends Required<Pick<OriginRequest, ForOrigin>> {
   readonly origin: OriginClient
-  readonly uri: TargetUri
-  /** The client's IP address, so that clients take turns at connections. */
-  readonly client: string | undefined
-  /** The line whose connections the request uses. */
-  readonly line: ConnectionLine
-  /** The owner of a connection that authentication binds. */
-  readonly owner: ConnectionOwner | undefined
-  /** The Host field for the origin; undefined: that of the URI. */
-  readonly host: string | undefined
-  /** The fields the origin gets. */
-  readonly fields: Fields
   /** Makes the response of the origin fit for the client. */
   readonly answered: (response: Response) => Response | Promise<Response>
   /** Makes the trailer fields fit to be sent. */
@@ -74,13 +69,9 @@ function exchange(request: Request, content: Content, to: ForwardingOptions): Pr
   return to.origin.request(asked).then(response => to.answered(answerOf(request, response)))
 }
 
-interface UpgradeForwarding extends ForwardingOptions {
+interface UpgradeForwarding extends ForwardingOptions, Pick<TunnelOptions, 'idle' | 'signal'> {
   readonly socket: Socket
   readonly head: Buffer
-  /** The longest silence in both directions. */
-  readonly idle: Milliseconds
-  /** Ends the tunnel when it fires. */
-  readonly signal: AbortSignal
   /** Makes the fields of a positive answer fit for the client. */
   readonly agreed: (fields: Fields) => Fields
 }

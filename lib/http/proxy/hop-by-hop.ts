@@ -1,5 +1,6 @@
 /**
- * The fields of one connection only, which a proxy does not forward: RFC 9110 section 7.6.1.
+ * The fields of one connection only, which a proxy does not forward, and the change to WebSocket that they ask for: RFC 9110 sections 7.6.1
+ * and 7.8.
  *
  * # Facts
  * - Connection names further fields of the same message that are not forwarded. The sender of the message writes it, and so can aim at a
@@ -12,6 +13,7 @@
  * this step, never before, so Connection cannot remove them.
  */
 import { type Fields, listMembers } from '../message/field.ts'
+import type { Request } from '../message/message.ts'
 
 /** The fields that may be forwarded and stored, in their order: all except the hop-by-hop ones and `besides`, a name in lower case. */
 export function endToEndFields(fields: Fields, besides?: string): Fields {
@@ -39,9 +41,13 @@ export function connectionOptions(fields: Fields): readonly string[] {
   return value === undefined ? [] : listMembers(value).map(option => option.toLowerCase())
 }
 
-/** Whether the Connection field has this option. */
-export function hasConnectionOption(fields: Fields, option: string): boolean {
-  return connectionOptions(fields).includes(option.toLowerCase())
+/** Whether a request is the opening handshake of a WebSocket, as far as an intermediary has to check (RFC 6455 section 4.1). */
+export function asksForWebSocket(request: Pick<Request, 'method' | 'version' | 'fields'>): boolean {
+  const { method, version, fields } = request
+  if (method !== 'GET' || version !== '1.1') return false
+  if (!connectionOptions(fields).includes('upgrade')) return false
+  const protocols = listMembers(fields.get('Upgrade') ?? '')
+  return protocols.length === 1 && protocols[0]?.toLowerCase() === 'websocket'
 }
 
 /** These fields are dropped even when Connection does not name them, because old senders forget to. */

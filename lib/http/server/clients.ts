@@ -43,12 +43,6 @@ const leastBeyond = 16
 /** How many clients are remembered that disconnected before their pace allowed again what they had received. */
 const mostOwing = 4096
 
-interface Holder {
-  /** Whether no request is under way on it and no head is awaited. */
-  idle(): boolean
-  end(): void
-}
-
 export class Clients {
   readonly #options: ClientsOptions
   readonly #present = new Map<string, Client>()
@@ -186,7 +180,7 @@ class Client {
   /** Ends the oldest idle connection. Until its client has closed it, it counts as one beyond the limit. */
   #endIdle(): boolean {
     for (const place of this.#counted) {
-      if (!place.endIdle()) continue
+      if (!place.endIfIdle()) continue
       this.#counted.delete(place)
       this.#beyond += 1
       return true
@@ -205,7 +199,8 @@ interface Waiting {
 /** The place of one connection among those of its client. */
 export class ConnectionPlace implements ClientPlace {
   readonly #client: Client
-  holder: Holder | undefined
+  /** Ends its connection if no request is under way on it and no head is awaited. Answers whether that was so. */
+  endIfIdle: () => boolean = () => false
   /** The answer to the requests that wait on this connection. */
   #waiting: Promise<boolean> | undefined
   /** Whether a request was refused because of this place. The connection ends with that answer. */
@@ -227,13 +222,6 @@ export class ConnectionPlace implements ClientPlace {
     if (this.#client.counts(this)) return true
     this.#waiting ??= this.#client.await(this)
     return this.#waiting
-  }
-
-  /** Ends the connection if it is idle. Answers whether it was. */
-  endIdle(): boolean {
-    if (this.holder?.idle() !== true) return false
-    this.holder.end()
-    return true
   }
 
   /** To be called when the connection has closed. */

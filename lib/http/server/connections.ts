@@ -66,15 +66,9 @@ export interface RequestReading {
   stop(): void
 }
 
-/** Time limits for clients. 0 is no limit. */
-type ClientTimes = Pick<
-  HttpServerLimits,
-  'headTime' | 'requestTime' | 'idle' | 'taking' | 'slowest' | 'stalled'
->
-
 interface Look {
   readonly now: Milliseconds
-  readonly times: ClientTimes
+  readonly times: HttpServerLimits
   /** Asks the kernel how many bytes clients have not confirmed. */
   readonly ask: () => UnconfirmedBytes
 }
@@ -103,16 +97,10 @@ export class Connections {
   ): Connection {
     const local = { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 }
     const ends = { client, local, secure }
-    if (place === undefined) return this.#enter(socket, ends)
-    if (place === 'none') {
-      socket.destroy()
-      return this.#enter(socket, ends)
-    }
+    if (place === 'none') socket.destroy()
+    if (place === undefined || place === 'none') return this.#enter(socket, ends)
     const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.holder = {
-      idle: () => connection.underWay.size === 0 && !awaitsRequest(connection),
-      end: () => socket.destroySoon(),
-    }
+    place.endIfIdle = () => endIfIdle(socket, connection)
     socket.once('close', () => place.leave())
     return connection
   }
@@ -165,9 +153,7 @@ export class Connections {
 
   /** Ends the connections on which no request is under way, except those that await a first request or the rest of a head. */
   endIdle(): void {
-    for (const [socket, connection] of this.#open) {
-      if (connection.underWay.size === 0 && !awaitsRequest(connection)) socket.destroySoon()
-    }
+    for (const [socket, connection] of this.#open) endIfIdle(socket, connection)
   }
 
   /** Ends all connections on which no request is under way. */
@@ -180,7 +166,7 @@ export class Connections {
    * connections, but each byte from the client restarts them. A client that never reads and sends an empty line now and then would never be
    * cut.
    */
-  watch(times: ClientTimes): () => void {
+  watch(times: HttpServerLimits): () => void {
     const clock = this.#clock
     const { headTime, requestTime, idle, taking, stalled } = times
     const set = [headTime, requestTime, idle, taking, stalled].filter(time => time > 0)
@@ -258,8 +244,9 @@ function cut(socket: Socket, connection: Connection): void {
   tell(connection)
 }
 
-/** All connections share one error, because making an error is expensive. */
+/** All connections and all requests share these errors, because making an error is expensive. */
 const closed = new Error('the connection of the client has closed')
+const over = new Error('the exchange is over')
 
 function tell({ underWay }: Connection): void {
   for (const exchange of underWay) exchange.gone()
@@ -273,8 +260,11 @@ export function ignoreFurtherRequests(connection: Connection): void {
   connection.fast?.stop()
 }
 
-function awaitsRequest({ fast, requests }: Connection): boolean {
-  return fast?.awaitsHead ?? requests === 0
+function endIfIdle(socket: Socket, { underWay, fast, requests }: Connection): boolean {
+  const awaitsHead = fast?.awaitsHead ?? requests === 0
+  const idle = underWay.size === 0 && !awaitsHead
+  if (idle) socket.destroySoon()
+  return idle
 }
 
 /** Calls `act` when no request is under way. */
@@ -402,9 +392,6 @@ export class LiveRequest extends Lifetime implements Request, Member {
   }
 }
 
-/** All requests share one error, because making an error is expensive. */
-const over = new Error('the exchange is over')
-
 /** Makes names of requests for logs and error pages: a word that no other run uses, and a number. */
 export function requestIds(random: (size: number) => Buffer): () => string {
   const run = random(4).toString('hex')
@@ -429,15 +416,7 @@ export function requestIds(random: (size: number) => Buffer): () => string {
 const sharedBytes = 256 * 1024
 const usualBytes = 64 * 1024
 
-let memory: { readonly all: Buffer; readonly usual: Buffer } | undefined
-
-function shared() {
-  if (memory === undefined) {
-    const all = Buffer.allocUnsafeSlow(sharedBytes)
-    memory = { all, usual: all.subarray(0, usualBytes) }
-  }
-  return memory
-}
+let memory: Buffer | undefined
 
 /**
  * Understands or copies the bytes of a read before it returns. True when many more are expected: the next read may then fill all of the
@@ -463,7 +442,9 @@ class AcceptedSocket extends Socket {
   taker: Taker | undefined
 
   constructor(handle: Handle) {
-    const { all, usual } = shared()
+    memory ??= Buffer.allocUnsafeSlow(sharedBytes)
+    const all = memory
+    const usual = all.subarray(0, usualBytes)
     let next = usual
     const onread = {
       // Node calls this before the first read, and after each read for the next.

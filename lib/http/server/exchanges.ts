@@ -10,6 +10,7 @@ import { type Pace, PacedSource } from '../../bytes/pace.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { bytesSource, type Source } from '../../bytes/source.ts'
+import { attempt } from '../../errors.ts'
 import type { Fields } from '../message/field.ts'
 import {
   type Exchange,
@@ -439,11 +440,8 @@ export function interimSender(out: ServerResponse): SendInterim {
     if (links.length === 0) return
     // Node would write the hints into the response before this one, which has no socket yet.
     if (out.socket === null || out.headersSent || out.req.httpVersionMinor === 0) return
-    try {
-      out.writeEarlyHints({ link: [...links] })
-    } catch {
-      // Node refuses links it cannot read; the hints are then left out.
-    }
+    // Node refuses links it cannot read; the hints are then left out.
+    attempt(() => out.writeEarlyHints({ link: [...links] }))
   }
 }
 

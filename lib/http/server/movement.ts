@@ -13,6 +13,7 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Milliseconds } from '../../async/clock.ts'
+import { attempt } from '../../errors.ts'
 
 /** How far the bytes of a connection have moved. The times are of the monotonic clock. */
 export interface MovedBytes {
@@ -136,7 +137,8 @@ export function readUnconfirmed(): UnconfirmedBytes {
   const found = new Map<string, number>()
   const twice = new Set<string>()
   for (const file of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
-    for (const [, local = '', remote = '', queue = ''] of textOf(file).matchAll(established)) {
+    const text = attempt(() => readFileSync(file, 'latin1')) ?? ''
+    for (const [, local = '', remote = '', queue = ''] of text.matchAll(established)) {
       const key = `${Number.parseInt(local, 16)} ${Number.parseInt(remote, 16)}`
       if (found.has(key)) twice.add(key)
       found.set(key, Number.parseInt(queue, 16))
@@ -148,11 +150,3 @@ export function readUnconfirmed(): UnconfirmedBytes {
 
 /** `  12: 0100007F:0C46 0100007F:D1B2 01 0000A0F0:00000000 …`: number, both ends, state (01 is established), both queues. */
 const established = /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) 01 ([0-9A-F]{8}):/gm
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'latin1')
-  } catch {
-    return ''
-  }
-}

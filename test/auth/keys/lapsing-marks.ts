@@ -56,8 +56,7 @@ class Keeper {
   /** Whether the marks are on disk. */
   async add(...names: readonly string[]): Promise<boolean> {
     for (const name of names) this.marks.set(name, 1)
-    await this.#file.add(names.map(name => [name, 1] as const))
-    return this.#file.isWritten
+    return this.#file.add(names.map(name => [name, 1] as const))
   }
 
   check(): Promise<void> {

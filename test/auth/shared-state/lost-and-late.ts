@@ -193,7 +193,7 @@ t.test(
     await long.revocations.add(user)
     await until(() => long.revocations.waitingCount === 0)
     const other = await instance(t, store, { name: 'other' })
-    await until(() => other.list.size === 1)
+    await until(() => other.list.entries.size === 1)
     const [key = ''] = store.cli('keys', `${T}revoked:*`).trim().split('\n')
     // A message of it has not reached the other instance yet.
     store.cli('set', key, `${Date.now() - 1000} ${Date.now() + 20 * hour}`)
@@ -212,7 +212,7 @@ t.test(
     const b = await instance(t, store, { name: 'b', clock })
     const a = await instance(t, store)
     await b.revocations.add({ user: 'ada@example.org' })
-    await until(() => a.list.size === 1)
+    await until(() => a.list.entries.size === 1)
     const [before] = [...a.list.entries.values()].map(entry => entry.before)
     await a.revocations.add({ user: 'ada@example.org' })
     t.same(
@@ -256,7 +256,7 @@ t.test('a reader that the stream was shortened past reads the keys again', async
   ])
   for (const answer of readers.splice(0)) answer(resp([[`${T}revocations`, messages]]))
   await until(() => a.list.entries.has(lost))
-  t.equal(a.list.size, 101)
+  t.equal(a.list.entries.size, 101)
   t.equal(connects(store), 1)
 })
 

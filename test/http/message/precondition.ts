@@ -1,7 +1,10 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { ifRangeHolds, statusByPreconditions } from '../../../lib/http/message/precondition.ts'
-import type { Validators } from '../../../lib/http/message/validator.ts'
+import {
+  ifRangeHolds,
+  statusByPreconditions,
+  type Validators,
+} from '../../../lib/http/message/precondition.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 
 const now = Date.UTC(2025, 10, 20)

@@ -132,16 +132,16 @@ t.test('Content-Range is written and read (14.4)', t => {
   t.equal(contentRange({ first: 0, last: 499 }, 1234), 'bytes 0-499/1234')
   t.equal(unsatisfiedRange(1234), 'bytes */1234')
   const range = (first: number, last: number, size: number | undefined): ContentRange => ({
-    kind: 'range',
-    range: { first, last },
+    first,
+    last,
     size,
   })
   const table: ReadonlyArray<readonly [value: string, expected: ContentRange | undefined]> = [
     ['bytes 42-1233/1234', range(42, 1233, 1234)],
     ['bytes 42-1233/*', range(42, 1233, undefined)],
     ['Bytes 0-0/1', range(0, 0, 1)],
-    ['bytes */1234', { kind: 'unsatisfied', size: 1234 }],
-    ['bytes */0', { kind: 'unsatisfied', size: 0 }],
+    ['bytes */1234', undefined],
+    ['bytes */0', undefined],
     ['bytes 42-1233/1233', undefined],
     ['bytes 2-1/10', undefined],
     ['bytes */*', undefined],
@@ -179,7 +179,7 @@ t.test('whatever is asked, what is selected lies inside, apart, and never exceed
     }
     for (const part of ranges) {
       const read = parseContentRange(contentRange(part, size))
-      if (read?.kind !== 'range' || read.range.last !== part.last) t.fail(JSON.stringify(part))
+      if (read?.first !== part.first || read.last !== part.last) t.fail(JSON.stringify(part))
     }
     parseContentRange(chance.mutate('bytes 42-1233/1234', hostilePieces))
   }

@@ -9,7 +9,7 @@ import {
   strongMatch,
   validatorsOf,
   weakMatch,
-} from '../../../lib/http/message/validator.ts'
+} from '../../../lib/http/message/precondition.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
 import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { Fields } from '../../../lib/http/message/field.ts'
-import {
-  appendVia,
-  parseVia,
-  runsInCircle,
-  sharedChain,
-  viaChain,
-} from '../../../lib/http/message/via.ts'
+import { appendVia, runsInCircle, sharedChain, viaChain } from '../../../lib/http/message/via.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'
+
+/** The names in the chain of a Via field. */
+function namesIn(value: string): readonly (string | undefined)[] {
+  const chain = viaChain(Fields.of(['Via', value]))
+  return chain === undefined ? [] : chain.split(', ').map(member => member.split(' ', 2)[1])
+}
 
 t.test('we come last, after everybody the message has passed', t => {
   const fields = appendVia(Fields.of(['Via', '1.0 fred'], ['A', '1']), '1.1', 'cachesvc')
@@ -27,7 +27,7 @@ t.test('members are read as RFC 9110 section 7.6.3 writes them', t => {
     ['a, 1.1, b c d, (x)', []],
     ['', []],
   ]
-  for (const [value, names] of table) t.strictSame(parseVia(value), names, value)
+  for (const [value, names] of table) t.strictSame(namesIn(value), names, value)
   t.end()
 })
 
@@ -75,8 +75,8 @@ t.test('the chain goes on without comments and what cannot be read', t => {
 t.test('hostile values never throw', t => {
   const chance = seeded(5)
   for (let i = 0; i < 3000; i += 1) {
-    for (const name of parseVia(chance.text([...hostilePieces, '1.1 ', ' '], 30))) {
-      if (/[\s,]/.test(name.replace(/[^\x20\t,]/g, ''))) t.fail(name)
+    for (const name of namesIn(chance.text([...hostilePieces, '1.1 ', ' '], 30))) {
+      if (name === undefined || /[ \t,]/.test(name)) t.fail(`${name}`)
     }
   }
   t.end()

@@ -57,8 +57,10 @@ t.test('connections beyond the limit are bounded, also those that end', async t 
   const first = placeOf(enter())
   const second = placeOf(enter())
   let ended = 0
-  first.holder = { idle: () => false, end: () => t.fail() }
-  second.holder = { idle: () => true, end: () => (ended += 1) }
+  second.endIfIdle = () => {
+    ended += 1
+    return true
+  }
   const beyond = Array.from({ length: 15 }, () => placeOf(enter()))
   t.equal(beyond[0]?.admits(), true, 'an idle connection gives way')
   t.equal(ended, 1)
@@ -119,11 +121,12 @@ t.test('requests too many are let in in their order, and cost one look for all',
   const { clients, clock } = clientsWith({ connections: 200 })
   let looks = 0
   const busy = Array.from({ length: 200 }, () => placeOf(clients.enter('192.0.2.1')))
-  const idle = () => {
-    looks += 1
-    return false
+  for (const place of busy) {
+    place.endIfIdle = () => {
+      looks += 1
+      return false
+    }
   }
-  for (const place of busy) place.holder = { idle, end: () => t.fail() }
   const admitted: number[] = []
   const waiting = Array.from({ length: 200 }, () => placeOf(clients.enter('192.0.2.1')))
   const answers = waiting.map(async (place, n) => {

@@ -9,7 +9,6 @@ import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number] & { readonly place: PathRule }
 
-/** The remarks on the rules. */
 export function checkAccess(values: SettingValues): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks('access')
   const { saml } = values

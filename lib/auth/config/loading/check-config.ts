@@ -1,17 +1,18 @@
 /**
  * Finds mistakes and dangers in combinations of settings that are each correct by themselves. Pure.
  */
-import { type Remarks, valueRemarks } from '../../../config/reading.ts'
+import { nearestName, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
-import { isPublicAddress } from '../../../ip.ts'
+import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { claims } from '../../session/claim.ts'
+import { fieldNames, isSameField, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
-import { checkNames } from './check-names.ts'
+import { attributeNames } from './check-access.ts'
 
-/** The remarks on the values. */
 export function crossCheck(values: SettingValues): Remarks {
-  const { problems, warnings, wrong, warn } = valueRemarks()
+  const collected = valueRemarks()
+  const { wrong, warn } = collected
   const { domain, proxy, admin } = values
   const { listenAddress, targetURL } = proxy
 
@@ -48,9 +49,7 @@ export function crossCheck(values: SettingValues): Remarks {
     if (taken !== undefined) wrong(['identity', 'attributes', index, 'name'], taken)
   }
 
-  const named = checkNames(values)
-  problems.push(...named.problems)
-  warnings.push(...named.warnings)
+  checkNames(values, collected)
 
   if (proxy.targetDisableSSLVerify) {
     warn(
@@ -147,8 +146,12 @@ export function crossCheck(values: SettingValues): Remarks {
     warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')
   }
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
-  return { problems, warnings }
+  checkForwardAuth(values, collected)
+  checkState(values, collected)
+  return collected
 }
+
+type Collected = ReturnType<typeof valueRemarks>
 
 const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
 
@@ -191,4 +194,164 @@ function reaches(target: TargetUri, { address, port }: ListenAddress): boolean {
 
 function same(a: ListenAddress, b: ListenAddress): boolean {
   return a.port !== 0 && a.port === b.port && a.address === b.address
+}
+
+type Chosen = NameSet | NamedField
+
+/** Checks the names of the fields in which the backend reads the identity. */
+function checkNames({ identity }: SettingValues, { wrong, warn }: Collected): void {
+  const { names, attributes, only } = identity
+  const own = attributes.map(({ name, list }) => ({ name, field: name, list, aliases: [] }))
+  const known = ['user', ...attributeNames(own)]
+  const place = ['identity', 'names']
+  if (names.length === 0) {
+    wrong(place, 'names nothing, so the application would not learn who asks')
+  }
+  for (const [index, chosen] of names.entries()) {
+    const taken = fieldsOf(chosen).find(field => isTaken(field, names.slice(0, index)))
+    if (taken !== undefined) {
+      wrong([...place, index], `${taken} is named before, or read as the same name; leave one`)
+    }
+    if (typeof chosen === 'string') continue
+    if (chosen.from.length === 0) wrong([...place, index, 'from'], 'names nothing')
+    for (const name of chosen.from) {
+      if (!known.includes(name)) {
+        const near = nearestName(name, known)
+        const mend =
+          near === undefined
+            ? 'identity.attributes names those of your own'
+            : `did you mean ${near}?`
+        wrong([...place, index, 'from'], `no attribute is called ${name}; ${mend}`)
+      } else if (name !== 'user' && only !== undefined && !only.includes(name)) {
+        warn([...place, index, 'from'], `${name} is in no session: identity.only leaves it out`)
+      }
+    }
+    if (chosen.separator !== ',' && chosen.form !== undefined && chosen.form !== 'list') {
+      warn([...place, index, 'separator'], `has no effect: the form is ${chosen.form}`)
+    }
+  }
+  if (names.length > 0 && !names.some(saysWho)) {
+    warn(place, 'name no header for the user: the application does not learn who asks')
+  }
+}
+
+function fieldsOf(chosen: Chosen): readonly string[] {
+  if (typeof chosen !== 'string') return [chosen.field]
+  return chosen === 'authproxy'
+    ? ['X-Authproxy-User']
+    : fieldNames([chosen]).others.map(({ field }) => field)
+}
+
+function isTaken(field: string, earlier: readonly Chosen[]): boolean {
+  return earlier.flatMap(fieldsOf).some(other => isSameField(field, other))
+}
+
+function saysWho(chosen: Chosen): boolean {
+  return typeof chosen === 'string' || chosen.from.includes('user')
+}
+
+/** Checks the settings of the listener for the checks of an edge. */
+function checkForwardAuth(
+  { domain, proxy, admin, forwardAuth }: SettingValues,
+  { wrong, warn }: Collected,
+): void {
+  const { listenAddress, edge, trustedProxies, secretFile, hosts } = forwardAuth
+
+  if (listenAddress === undefined) {
+    const isSet = edge !== undefined || secretFile !== undefined || trustedProxies.length > 0
+    if (isSet || hosts.length > 0) {
+      wrong(['forwardAuth'], 'has no listenAddress, so no edge can ask; name where it asks')
+    }
+    return
+  }
+  if (edge === undefined) {
+    wrong(
+      ['forwardAuth'],
+      'has no edge; name the one that asks: nginx, traefik, caddy, envoy or haproxy',
+    )
+  }
+  for (const [index, host] of hosts.entries()) {
+    if (host !== domain) {
+      wrong(
+        ['forwardAuth', 'hosts', index],
+        `is not ${domain}: browsers send the cookie of a session to the host of its login alone, so no one could be signed in under another name; give that application an instance of its own`,
+      )
+    }
+  }
+  trustedProxies.forEach((network, index) => {
+    const length = Number(network.split('/')[1])
+    const [most, wide] = network.includes(':') ? [16, 48] : [8, 16]
+    if (length < most) {
+      wrong(
+        ['forwardAuth', 'trustedProxies', index],
+        'is a network of strangers: every host in it could ask in the name of any client; name the edge',
+      )
+    } else if (length < wide) {
+      warn(
+        ['forwardAuth', 'trustedProxies', index],
+        'is a wide network: every host in it can ask, and claim any client address; name exact addresses',
+      )
+    }
+  })
+  if ('path' in listenAddress) return
+  if (trustedProxies.length === 0) {
+    wrong(
+      ['forwardAuth', 'listenAddress'],
+      'needs forwardAuth.trustedProxies beside it: name the address of the edge, which alone may ask',
+    )
+  }
+  for (const [name, other] of [
+    ['proxy.listenAddress', proxy.listenAddress],
+    ['admin.listenAddress', admin.listenAddress],
+  ] as const) {
+    if (other !== undefined && collide(listenAddress, other)) {
+      wrong(['forwardAuth', 'listenAddress'], `is the same as ${name}; take another port`)
+    }
+  }
+  const { address } = listenAddress
+  if (secretFile === undefined && (address === undefined || !isLoopback(address))) {
+    warn(
+      ['forwardAuth', 'listenAddress'],
+      'is open to the network without a secret: set forwardAuth.secretFile, so that the edge alone can ask',
+    )
+  }
+}
+
+/** Whether two listeners would use the same address and port. A listener without an address uses every address. */
+function collide(a: ListenAddress, b: ListenAddress): boolean {
+  if (a.port === 0 || a.port !== b.port) return false
+  return a.address === undefined || b.address === undefined || a.address === b.address
+}
+
+/** Checks the shared store, and keys that are distributed. */
+function checkState({ state, keys, session }: SettingValues, { wrong, warn }: Collected): void {
+  const { url } = state
+  if (keys.file !== undefined && !keys.shared) {
+    wrong(['keys', 'file'], 'is of keys.shared alone; set that, or leave this out')
+  }
+  if (url === undefined) {
+    for (const name of ['user', 'passwordFile', 'certificates', 'sentinelPasswordFile'] as const) {
+      if (state[name] !== undefined) warn(['state', name], 'has no effect without state.url')
+    }
+    if (state.sentinels.length > 0) warn(['state', 'sentinels'], 'has no effect without state.url')
+    return
+  }
+  if (state.user !== undefined && state.passwordFile === undefined) {
+    wrong(['state', 'user'], 'needs state.passwordFile beside it')
+  }
+  if (state.certificates !== undefined && !url.tls) {
+    warn(['state', 'certificates'], 'has no effect: the store is reached without TLS (redis://)')
+  }
+  if (!url.tls && isPublicAddress(url.host)) {
+    warn(
+      ['state', 'url'],
+      'the password of the store and the ends of sessions cross the Internet in the clear; use rediss://',
+    )
+  }
+  if (!session.revocation) {
+    warn(
+      ['session', 'revocation'],
+      'is off, so no end of a session is passed on to the other instances',
+    )
+  }
 }

@@ -20,8 +20,6 @@ import { withSecrets } from '../secret-files.ts'
 import { settings } from '../settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
-import { checkForwardAuth } from './check-forward-auth.ts'
-import { checkState } from './check-state.ts'
 
 export interface ConfigPlace {
   /** Names the instance: its file, its dynamic file, its log lines. */
@@ -95,11 +93,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
     const sources = [...sourceProblems(found), ...emptyAccess(found), ...emptyScopes(file?.empty)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const whole = withSecrets(checked.value, { instance, environment })
-    const { value } = checked
-    const together = [
-      ...[crossCheck(value), checkAccess(value), checkForwardAuth(value), checkState(value)],
-      whole,
-    ]
+    const together = [crossCheck(checked.value), checkAccess(checked.value), whole]
     const problems = together.flatMap(found => found.problems)
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0

@@ -12,6 +12,7 @@ import { isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
 import { proxyForMetadata } from '../../config/loading/load-config.ts'
 import {
+  DevelopmentMetadata,
   fetchMetadata,
   judgeMetadata,
   readMetadata,
@@ -42,29 +43,41 @@ export const metadata = oncePerExamination(async of => {
   const from = source.from === 'file' ? source.path : source.url
   let problem: string
   let look = `open idpMetadataURL from this machine${byProxy(of.config, process.env)}`
+  let rule = '; it has to answer 200, because redirects are not followed'
+  let put =
+    'get the metadata from the administrators of the identity provider, put it there, readable for the service user, and restart'
+  let came = false
   try {
     const origin = originClient(of, await reach(of))
     const fetched = async () => (await fetchMetadata(from, { origin, clock, signal }))?.bytes
     const bytes = source.from === 'file' ? await readMetadata(from) : await fetched()
     // A server answers 304 only to a conditional request, and this one is not conditional.
     if (bytes === undefined) throw new Error(`${from} answered 304`)
+    came = true
     const idp = await judged(bytes, from)
     return { idp, finding: goodFinding(`${from}${throughProxy(of.config)}: ${inShort(idp)}`) }
   } catch (error) {
     problem = explainError(error)
     if (ofUnknownIssuer(error)) look = nameAuthority(of.config)
+    if (came) {
+      look =
+        'the address answers, and this document cannot be used: set idpMetadataURL to the address of the metadata of your identity provider, or have its administrators mend the document'
+      rule = ''
+    }
+    if (error instanceof DevelopmentMetadata) {
+      put =
+        'to try authproxy with it, set domain: app.localhost; to let users in, put the metadata of your identity provider there; then restart'
+      look =
+        'to try authproxy with it, set domain: app.localhost; to let users in, set idpMetadataURL to the address of the metadata of your identity provider; then restart'
+    }
   }
-  if (source.from === 'file') {
-    const mend =
-      'get the metadata from the administrators of the identity provider, put it there, readable for the service user, and restart'
-    return { idp: undefined, finding: wrongFinding(problem, mend) }
-  }
+  if (source.from === 'file') return { idp: undefined, finding: wrongFinding(problem, put) }
   try {
     const idp = await judged(await readMetadata(cache), cache)
     const mend = `the metadata fetched last is used, ${untilOf(idp)}; ${look}`
     return { idp, finding: doubtfulFinding(problem, mend) }
   } catch {
-    const mend = `logins fail, and there is no usable copy of the metadata fetched last: ${look}; it has to answer 200, because redirects are not followed`
+    const mend = `logins fail, and there is no usable copy of the metadata fetched last: ${look}${rule}`
     return { idp: undefined, finding: wrongFinding(problem, mend) }
   }
 })

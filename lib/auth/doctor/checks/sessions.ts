@@ -17,7 +17,6 @@ export interface Sample {
   readonly bytes: number
   /** How many cookies there are; 0 when the session is too large for any number of them. */
   readonly cookies: number
-  /** Value of the Cookie field. */
   readonly field: string
 }
 

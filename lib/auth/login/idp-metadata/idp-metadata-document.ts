@@ -25,6 +25,15 @@ export class MetadataFailure extends Failure {
   }
 }
 
+/** The error for metadata of `authproxy dev-idp` where others can reach the gateway. */
+export class DevelopmentMetadata extends MetadataFailure {
+  constructor(from: string) {
+    super(
+      `the metadata of ${from} is of authproxy dev-idp, where each client can be any user; domain has to be local for it: localhost, app.localhost, app.test or a loopback address`,
+    )
+  }
+}
+
 /** The validators of a document, by which a later request asks whether it has changed (RFC 9110 sections 8.8.2 and 8.8.3). */
 export interface DocumentValidators {
   readonly etag: string | undefined
@@ -127,11 +136,7 @@ export async function judgeMetadata(
     return fail(`is ${untrusted ? 'not to be trusted' : 'of no use'}: ${read.problem}`)
   }
   const { validUntil, forDevelopment } = read.idp
-  if (forDevelopment && !isLocal(by.config.baseUrl)) {
-    fail(
-      'is of authproxy dev-idp, where each client can be any user; domain has to be local for it: localhost, app.localhost, app.test or a loopback address',
-    )
-  }
+  if (forDevelopment && !isLocal(by.config.baseUrl)) throw new DevelopmentMetadata(from)
   if (validUntil !== undefined && validUntil <= by.now) {
     fail(`expired at ${new Date(validUntil).toISOString()}`)
   }

@@ -197,7 +197,20 @@ export function encodeRecord({ is, ...record }: LogRecord): Buffer {
 /** The record in a line, which includes its line feed; undefined when the line is damaged or unknown. */
 export function decodeRecord(line: Buffer): LogRecord | undefined {
   const value = unseal(line)
-  return value && recordOf(value)
+  if (value === undefined) return undefined
+  const { log, generation, entry, used, uses, gone, durable, unproven, clean } = value
+  if (isRecord(entry)) {
+    const checked = checkEntry(entry)
+    if (checked.entry === undefined || !isCount(used)) return undefined
+    return { is: 'entry', entry: checked.entry, used }
+  }
+  if (Array.isArray(uses)) return uses.every(isUse) ? { is: 'uses', uses } : undefined
+  if (Array.isArray(gone)) return gone.every(isName) ? { is: 'gone', gone } : undefined
+  if (isCount(durable) && isDigests(unproven)) {
+    return { is: 'durable', durable, unproven, clean: clean === true }
+  }
+  if (log === logVersion && isName(generation)) return { is: 'header', generation }
+  return undefined
 }
 
 /** The key in the line of an entry. It is faster than `decodeRecord`: the checksum is compared, and only the key is decoded. */
@@ -232,22 +245,6 @@ export function unseal(line: Buffer): JsonObject | undefined {
 export function isSealed(line: Buffer): boolean {
   if (line.length < 12 || line[8] !== 0x20 || line.at(-1) !== 0x0a) return false
   return Number.parseInt(line.toString('latin1', 0, 8), 16) === crc32(line.subarray(9, -1))
-}
-
-function recordOf(value: JsonObject): LogRecord | undefined {
-  const { log, generation, entry, used, uses, gone, durable, unproven, clean } = value
-  if (isRecord(entry)) {
-    const checked = checkEntry(entry)
-    if (checked.entry === undefined || !isCount(used)) return undefined
-    return { is: 'entry', entry: checked.entry, used }
-  }
-  if (Array.isArray(uses)) return uses.every(isUse) ? { is: 'uses', uses } : undefined
-  if (Array.isArray(gone)) return gone.every(isName) ? { is: 'gone', gone } : undefined
-  if (isCount(durable) && isDigests(unproven)) {
-    return { is: 'durable', durable, unproven, clean: clean === true }
-  }
-  if (log === logVersion && isName(generation)) return { is: 'header', generation }
-  return undefined
 }
 
 function isUse(value: unknown): value is Use {

@@ -16,8 +16,7 @@
  * and a byte with the fraction of the second of the last use, in 1/256.
  *
  * One hash table finds a row by the name of its entry. Another one finds the first row of a digest, and the rows of one digest form a
- * list. So the table knows without the disk that a key is not stored, and which reference to a content is the last, and its totals are
- * exact without a walk.
+ * list. So the table knows the last reference to a content, and its totals are exact without a walk.
  *
  * Two keys with the same name would replace each other in one row. The entry in the log has the whole key, so a request for one key never
  * gets the entry of the other.

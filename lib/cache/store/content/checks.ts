@@ -19,7 +19,8 @@
  */
 import { createHash, type Hash, hash } from 'node:crypto'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
-import { iterate, type Source, type Take } from '../../../bytes/source.ts'
+import { resultInTime } from '../../../async/deadline.ts'
+import { concatenatedSource, iterate, type Source } from '../../../bytes/source.ts'
 import { explainError, Failure, systemCode } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
@@ -110,8 +111,7 @@ export class Checks {
       check.readers += 1
       this.#queue.add(check)
       const cut = Math.max(first, end - heldBytes)
-      return heldBack(open({ first, end: cut }), {
-        last: open({ first: cut, end }),
+      return heldBack(open({ first, end: cut }), open({ first: cut, end }), {
         right: check.right,
         clock: this.#parts.clock,
         left: () => {
@@ -348,8 +348,6 @@ function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
 const longestHeldBack: Milliseconds = 10_000
 
 interface Guarded {
-  /** The last bytes of the content, which are open already because the file may lose its name. */
-  readonly last: Source
   readonly right: Promise<boolean>
   readonly clock: Clock
   readonly left: () => void
@@ -357,46 +355,26 @@ interface Guarded {
 
 /**
  * A source of these bytes and then of the last ones, which fails as soon as the check has failed. It keeps the last bytes back until the
- * check is over, but not longer than `longestHeldBack`.
+ * check is over, but not longer than `longestHeldBack`. Both sources are open from the start, because the file may lose its name.
  */
-function heldBack(source: Source, { last, right, clock, left }: Guarded): Source {
-  let outcome: 'open' | 'free' | 'wrong' = 'open'
-  let closed = false
-  let passed = false
-  let waiting: Take | undefined
-  let cancel: (() => void) | undefined
-  const settle = (found: 'free' | 'wrong'): void => {
-    outcome = found
-    cancel?.()
-    const take = waiting
-    waiting = undefined
-    if (take !== undefined) next(take)
-  }
-  void right.then(found => settle(found ? 'free' : 'wrong'))
-  const next = (take: Take): void => {
-    if (closed) return
-    if (outcome === 'wrong') return take(damaged(), undefined)
-    if (!passed) {
-      return source.next((error, piece) => {
-        passed = error === undefined && piece === undefined
-        if (!passed) return take(error, piece)
-        source.close()
-        next(take)
-      })
-    }
-    if (outcome !== 'open') return last.next(take)
-    waiting = take
-    cancel ??= clock.after(longestHeldBack, () => settle('free'))
-  }
+function heldBack(before: Source, last: Source, { right, clock, left }: Guarded): Source {
+  let [wrong, closed] = [false, false]
+  void right.then(found => {
+    wrong = !found
+  })
+  const both = concatenatedSource([
+    () => before,
+    async () => {
+      if ((await resultInTime(right, clock, longestHeldBack)) === false) throw damaged()
+      return last
+    },
+  ])
   return {
-    next,
+    next: take => (wrong ? take(damaged(), undefined) : both.next(take)),
     close() {
       if (closed) return
       closed = true
-      cancel?.()
-      waiting = undefined
-      source.close()
-      last.close()
+      for (const source of [both, before, last]) source.close()
       left()
     },
   }
@@ -409,11 +387,6 @@ function damaged(): Failure {
     publicText: 'The stored file is damaged.',
   })
 }
-
-/*
- * `Expectation` checks a download against its announced length and its promised size and digest. An index of the archive or a by-hash
- * name promises them. It hashes the bytes while they arrive and knows no files.
- */
 
 export interface ExpectedContent {
   /** The size in bytes, as an index promises it. */
@@ -430,8 +403,13 @@ export interface ExpectedContent {
 /** At most this many bytes at the end are held back from readers until the digest is known to be right. */
 const heldBytes = 64 * 1024
 
+/**
+ * Checks a download against its announced length and its promised size and digest. An index of the archive or a by-hash name promises
+ * them. It hashes the bytes while they arrive and knows no files.
+ */
 export class Expectation {
-  length: number | undefined
+  #length: number | undefined
+  #verified = false
   #digest: ExpectedContent['digest']
   #later: boolean
   /** Whether readers may have the first half of a content that is so small that all of it was held back. */
@@ -444,12 +422,21 @@ export class Expectation {
     if (length !== undefined && expected.size !== undefined && length !== expected.size) {
       throw wrongSize(length, expected.size)
     }
-    this.length = expected.size ?? length
+    this.#length = expected.size ?? length
     this.#digest = expected.digest
     this.#later = expected.later === true
     // The algorithm of a later promise is SHA-256 or SHA-512, so both are computed.
     const algorithm = this.#later ? 'sha512' : (this.#digest?.algorithm ?? 'sha256')
     if (algorithm !== 'sha256') this.#other = createHash(algorithm)
+  }
+
+  get length(): number | undefined {
+    return this.#length
+  }
+
+  /** Whether all bytes have come and are right. */
+  get verified(): boolean {
+    return this.#verified
   }
 
   /**
@@ -463,9 +450,10 @@ export class Expectation {
     this.#later = false
     this.#digest = digest
     if (promised === undefined) return
-    const found = Math.max(size, this.length ?? 0)
-    if (found > promised || (this.length ?? promised) !== promised) throw wrongSize(found, promised)
-    this.length = promised
+    const found = Math.max(size, this.#length ?? 0)
+    if (found > promised || (this.#length ?? promised) !== promised)
+      throw wrongSize(found, promised)
+    this.#length = promised
   }
 
   /** Takes the next bytes. `size` is the sum with them. Throws a Failure when it is more than the expected length. */
@@ -481,13 +469,13 @@ export class Expectation {
   }
 
   /**
-   * The position up to which readers may read while `size` bytes have arrived and nothing is verified. Nothing is held back unless a
-   * digest is expected or may be promised later. Then the last bytes are held back, so that no client ever gets the whole of a wrong
+   * The position up to which readers may read while `size` bytes have arrived. Nothing is held back from a verified content, nor unless a
+   * digest is expected or may be promised later. Else the last bytes are held back, so that no client ever gets the whole of a wrong
    * content. All of a small content is held back until `show`.
    */
   visible(size: number): number {
-    if (this.#digest === undefined && !this.#later) return size
-    const length = this.length ?? size
+    if (this.#verified || (this.#digest === undefined && !this.#later)) return size
+    const length = this.#length ?? size
     const most = this.#shown ? Math.ceil(length / 2) : length
     return Math.max(0, Math.min(size, length - Math.min(heldBytes, most)))
   }
@@ -502,21 +490,18 @@ export class Expectation {
     if (this.#later) throw new Error('it is not known yet what the content must be')
     if (this.length !== undefined && size !== this.length) throw wrongSize(size, this.length)
     const sha256 = this.#sha256.digest('hex')
-    if (this.#digest === undefined) return sha256
-    const { algorithm, hex } = this.#digest
+    const { algorithm, hex } = this.#digest ?? { algorithm: 'sha256', hex: sha256 }
     const whole = algorithm === 'sha256' ? sha256 : (this.#other?.digest('hex') ?? '')
     const isHalf = algorithm === 'sha512' && hex.length === whole.length / 2
     const found = isHalf ? whole.slice(0, hex.length) : whole
-    if (found === hex.toLowerCase()) return sha256
-    throw new Failure(
-      `The content's ${this.#digest.algorithm} is ${found} and should be ${this.#digest.hex}.`,
-      {
-        code: 'wrong-digest',
-        fault: 'upstream',
-        publicText: 'Hash Sum mismatch: the origin sent other content than the archive promises.',
-        facts: { algorithm: this.#digest.algorithm, found, expected: this.#digest.hex, size },
-      },
-    )
+    this.#verified = found === hex.toLowerCase()
+    if (this.#verified) return sha256
+    throw new Failure(`The content's ${algorithm} is ${found} and should be ${hex}.`, {
+      code: 'wrong-digest',
+      fault: 'upstream',
+      publicText: 'Hash Sum mismatch: the origin sent other content than the archive promises.',
+      facts: { algorithm, found, expected: hex, size },
+    })
   }
 }
 

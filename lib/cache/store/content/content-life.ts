@@ -16,9 +16,6 @@
  * | named, flushed | the entry precedes the mark | it is there |
  * | wrong, staying | no entry in the log | as unused |
  * | removed, not marked | entries from before the mark may name it again | the file is gone: its entries are removed when they are read |
- *
- * Because of the last line a new file is flushed before it takes a name that a durable entry may still have (`mayBeNamedAfterCut`):
- * otherwise that entry would name bytes that are not durable.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 
@@ -86,7 +83,7 @@ export function isUnnamed(state: ContentState): state is 'unused' | 'wrong' | 's
   return state === 'unused' || state === 'wrong' || state === 'staying'
 }
 
-/** Whether an entry that survives a power cut may name the content: a new file is then flushed before it takes the name. */
+/** Whether an entry that survives a power cut may name the content: a new file is flushed before it takes such a name. */
 export function mayBeNamedAfterCut(state: ContentState): boolean {
   return state !== 'absent'
 }

@@ -20,8 +20,7 @@ import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import type { Blobs } from './blobs.ts'
 import type { Checks, Expectation, ExpectedContent } from './checks.ts'
-import type { OpenContent } from './open-content.ts'
-import type { Contents } from './stored-contents.ts'
+import type { OpenFiles } from './open-content.ts'
 import { Tail, WriteBehind, type WriteBehindParts } from './write-behind.ts'
 
 /** Whether a content or an entry was stored, and if not, why. Failures of the disk are answers here, not errors. */
@@ -39,49 +38,33 @@ interface Completed {
 interface DownloadParts extends Omit<WriteBehindParts, 'tail' | 'changed'> {
   readonly clock: Clock
   readonly blobs: Pick<Blobs, 'commit' | 'place'>
-  readonly contents: Pick<Contents, 'read'>
+  readonly files: Pick<OpenFiles, 'read'>
   readonly checks: Pick<Checks, 'passed'>
   readonly expectation: Expectation
   /** Called at once when the content is whole and verified. */
-  readonly onWhole: (download: Download, digest: string) => void
+  readonly onWhole: (download: Download) => void
   /** Called once, when the download is complete or has failed and its file has been stored or removed. */
   readonly onEnd: (download: Download) => void
 }
 
 export class Download {
   readonly file: WriteBehind
-  /** What becomes of the content on disk; undefined before the download is complete. Never rejects. */
-  kept: Promise<PutResult> | undefined
   readonly #parts: DownloadParts
   readonly #tail: Tail
   readonly #readers: Readers
-  readonly #content: GrowingContent
   #state: 'growing' | 'verified' | 'settled' | 'failed' = 'growing'
-  #failure: Error | undefined
-  #stored: string | undefined
+  #completed: Completed | undefined
   #ready: (() => void) | undefined
 
   constructor(parts: DownloadParts) {
     this.#parts = parts
-    this.#readers = new Readers(parts.clock)
-    this.#tail = new Tail('begun' in parts.to ? parts.to.begun?.size : 0, this.length)
+    const { clock, expectation, to } = parts
+    const tail = new Tail('begun' in to ? to.begun?.size : 0, expectation.length)
     const changed = (): void => this.#changed()
-    this.file = new WriteBehind({ ...parts, tail: this.#tail, changed })
-    this.#content = {
-      tail: this.#tail,
-      clock: this.#parts.clock,
-      failure: () => this.#failure,
-      behind: () => this.file.content,
-      visible: () => (this.#done ? this.size : this.#parts.expectation.visible(this.size)),
-      done: () => this.#done,
-      moved: () => {
-        if (!this.stored || this.#done) this.#changed()
-      },
-      left: reader => {
-        this.#readers.delete(reader)
-        this.#changed()
-      },
-    }
+    const file = new WriteBehind({ ...parts, tail, changed })
+    this.#tail = tail
+    this.file = file
+    this.#readers = new Readers({ clock, expectation, tail, file, changed })
   }
 
   /** Bytes that have arrived, also those that are still held back from readers. */
@@ -96,6 +79,11 @@ export class Download {
   /** Whether more bytes may come: the download is neither complete nor failed. */
   get growing(): boolean {
     return this.#state === 'growing'
+  }
+
+  /** The result of `complete`. */
+  get completed(): Completed | undefined {
+    return this.#completed
   }
 
   /** The SHA-256 of the bytes so far, lower-case hex. It may be asked only while the download grows. */
@@ -124,8 +112,7 @@ export class Download {
   /** Whether a new reader can begin at `offset`. */
   canJoin(offset: number): boolean {
     if (this.#state === 'failed') return false
-    if (this.#stored !== undefined) return true
-    if (this.#unread) return false
+    if (this.#unread) return this.stored
     const { start } = this.#tail
     return offset >= start || (this.file.file !== undefined && start <= this.file.written)
   }
@@ -136,15 +123,15 @@ export class Download {
    */
   open(first: number, last?: number): Source {
     if (!this.canJoin(first)) {
-      const error = this.#failure ?? tooLate(first)
+      const error = this.#readers.failure ?? tooLate(first)
       return { next: take => take(error, undefined), close() {} }
     }
     const end = last === undefined ? Number.POSITIVE_INFINITY : last + 1
-    if (this.#stored !== undefined && this.#unread) {
-      const [digest, size] = [this.#stored, this.size]
-      return this.#parts.contents.read({ digest, size, first, end: Math.min(end, size) })
+    if (this.#completed !== undefined && this.#unread) {
+      const { digest, size } = this.#completed
+      return this.#parts.files.read({ digest, size, first, end: Math.min(end, size) })
     }
-    return this.#readers.add(this.#content, first, end)
+    return this.#readers.add(first, end)
   }
 
   /**
@@ -203,10 +190,10 @@ export class Download {
       this.#mustGrow()
       const digest = this.#parts.expectation.verify(this.size)
       this.#state = 'verified'
-      this.#parts.onWhole(this, digest)
+      this.#completed = { digest, size: this.size, kept: this.#keep(digest) }
+      this.#parts.onWhole(this)
       this.#readers.wake()
-      this.kept = this.#keep(digest)
-      return { digest, size: this.size, kept: this.kept }
+      return this.#completed
     } catch (error) {
       throw this.#fail(error)
     }
@@ -223,7 +210,7 @@ export class Download {
     await this.#commit(digest).catch(error => this.file.giveUp(error))
     if (!this.stored) await this.file.remove()
     this.#state = 'settled'
-    if (!this.stored && this.awaited) this.#readers.watch(0, () => this.#changed())
+    if (!this.stored && this.awaited) this.#readers.watch(0)
     this.#release()
     this.#parts.onEnd(this)
     return this.because === undefined ? { stored: true } : { stored: false, because: this.because }
@@ -242,11 +229,11 @@ export class Download {
       await blobs.commit(file, { path, ...content })
     }
     checks.passed(digest)
-    this.#stored = digest
   }
 
   #mustGrow(): void {
-    if (this.#failure !== undefined) throw this.#failure
+    const { failure } = this.#readers
+    if (failure !== undefined) throw failure
     if (!this.growing) throw new Error('the download is complete')
   }
 
@@ -254,7 +241,7 @@ export class Download {
     const failure = error instanceof Error ? error : new Error(String(error))
     if (!this.growing) return failure
     this.#state = 'failed'
-    this.#failure = failure
+    this.#readers.failure = failure
     this.#release()
     this.#readers.wake()
     this.#relieve()
@@ -264,7 +251,7 @@ export class Download {
 
   get #pressed(): boolean {
     if (!this.growing || !this.file.behind) return false
-    if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0, () => this.#changed())
+    if (!this.stored) this.#readers.watch(this.#tail.firstEnd ?? 0)
     return true
   }
 
@@ -281,10 +268,6 @@ export class Download {
     const large = (this.length ?? this.size) > this.file.most
     this.file.trim(needed, large && size > 0 && this.stored)
     this.#release()
-  }
-
-  get #done(): boolean {
-    return this.#state === 'verified' || this.#state === 'settled'
   }
 
   /** Whether the download is settled, has no readers, and no first reader is expected that could read the content only here. */
@@ -313,38 +296,22 @@ export class Download {
   }
 }
 
-/** The view that a reader has of its download. */
-interface GrowingContent {
-  readonly tail: Tail
-  readonly failure: () => Error | undefined
-  /** The bytes in the temporary file; undefined when there is no file. */
-  readonly behind: () => OpenContent | undefined
-  /** The position up to which readers may read, exclusive. */
-  readonly visible: () => number
-  /** Whether the content is whole and verified. */
-  readonly done: () => boolean
-  readonly clock: Clock
-  /** Called when a reader took a piece. */
-  readonly moved: () => void
-  readonly left: (reader: DownloadReader) => void
-}
-
 class DownloadReader implements Source {
   position: number
   movedAt: Milliseconds
   readonly #end: number
-  readonly #content: GrowingContent
+  readonly #readers: Readers
   #take: Take | undefined
   #behind: Source | undefined
   #reading = false
   #dropped: Error | undefined
   #closed = false
 
-  constructor(content: GrowingContent, first: number, end: number) {
-    this.#content = content
+  constructor(readers: Readers, first: number, end: number) {
+    this.#readers = readers
     this.position = first
     this.#end = end
-    this.movedAt = content.clock.elapsed()
+    this.movedAt = readers.parts.clock.elapsed()
   }
 
   /** Position of the oldest byte that this reader still needs; infinite when it has all bytes that it asked for. */
@@ -363,21 +330,20 @@ class DownloadReader implements Source {
     this.#closed = true
     this.#take = undefined
     this.#behind?.close()
-    this.#content.left(this)
+    this.#readers.left(this)
   }
 
   /** Looks for the next piece or the end, if the consumer waits for a piece that is not being read yet. */
   wake(): void {
     if (this.#take === undefined) return
-    const content = this.#content
-    const wrong = this.#dropped ?? content.failure()
+    const wrong = this.#dropped ?? this.#readers.failure
     if (wrong !== undefined) return this.#give(wrong, undefined)
     if (this.#behind !== undefined) return this.#readBehind(this.#behind)
-    const end = Math.min(content.visible(), this.#end)
-    const { tail } = content
+    const { tail, expectation } = this.#readers.parts
+    const end = Math.min(expectation.visible(tail.end), this.#end)
     if (this.position >= this.#end) this.#give(undefined, undefined)
     else if (this.position >= end) {
-      if (content.done()) this.#give(undefined, undefined)
+      if (expectation.verified) this.#give(undefined, undefined)
     } else if (this.position >= tail.start) this.#give(undefined, tail.slice(this.position, end))
     else this.#fallBehind(end)
   }
@@ -395,11 +361,11 @@ class DownloadReader implements Source {
 
   /** Reads from the file the bytes that the tail has dropped, up to the present start of the tail. */
   #fallBehind(end: number): void {
-    const behind = this.#content.behind()
-    if (behind === undefined) {
+    const { tail, file } = this.#readers.parts
+    if (file.content === undefined) {
       return this.#give(new Error('the bytes are neither in memory nor on disk'), undefined)
     }
-    this.#behind = behind.read(this.position, Math.min(end, this.#content.tail.start))
+    this.#behind = file.content.read(this.position, Math.min(end, tail.start))
     this.#readBehind(this.#behind)
   }
 
@@ -424,8 +390,9 @@ class DownloadReader implements Source {
     if (take === undefined) return piece?.release()
     if (piece !== undefined) {
       this.position += piece.bytes.length
-      this.movedAt = this.#content.clock.elapsed()
-      this.#content.moved()
+      const { clock, expectation, file, changed } = this.#readers.parts
+      this.movedAt = clock.elapsed()
+      if (file.because !== undefined || expectation.verified) changed()
     }
     take(error, piece)
   }
@@ -434,39 +401,55 @@ class DownloadReader implements Source {
 /** How long a reader may take nothing while the origin waits for it. */
 const stall: Milliseconds = 30_000
 
+interface ReadersParts {
+  readonly clock: Clock
+  readonly expectation: Expectation
+  readonly tail: Tail
+  readonly file: WriteBehind
+  /** Called when fewer bytes or readers may be needed. */
+  readonly changed: () => void
+}
+
 /** All readers of a download. */
 class Readers {
-  readonly #clock: Clock
-  /** Whether the first reader is still expected: none has come, and the origin has not waited `stall` for it either. */
-  awaited = true
+  readonly parts: ReadersParts
+  /** Why the download has failed. */
+  failure: Error | undefined
   readonly #readers = new Set<DownloadReader>()
   #watching = false
+  #awaited = true
 
-  constructor(clock: Clock) {
-    this.#clock = clock
+  constructor(parts: ReadersParts) {
+    this.parts = parts
   }
 
   get size(): number {
     return this.#readers.size
   }
 
+  /** Whether the first reader is still expected: none has come, and the origin has not waited `stall` for it either. */
+  get awaited(): boolean {
+    return this.#awaited
+  }
+
   /** Position of the oldest byte that a reader still needs, 0 while the first reader is expected, infinite when no reader needs any. */
   get needed(): number {
-    if (this.awaited) return 0
+    if (this.#awaited) return 0
     let needed = Number.POSITIVE_INFINITY
     for (const reader of this.#readers) needed = Math.min(needed, reader.needs)
     return needed
   }
 
-  add(content: GrowingContent, first: number, end: number): DownloadReader {
-    this.awaited = false
-    const reader = new DownloadReader(content, first, end)
+  add(first: number, end: number): DownloadReader {
+    this.#awaited = false
+    const reader = new DownloadReader(this, first, end)
     this.#readers.add(reader)
     return reader
   }
 
-  delete(reader: DownloadReader): void {
+  left(reader: DownloadReader): void {
     this.#readers.delete(reader)
+    this.parts.changed()
   }
 
   wake(): void {
@@ -475,25 +458,26 @@ class Readers {
 
   /**
    * Watches while the origin waits for the readers that need bytes before `end`, or for the first reader. After `stall` it fails those
-   * of them that took nothing while other readers waited, and calls `then`. A reader that no other reader waits for may be slow.
+   * of them that took nothing while other readers waited. A reader that no other reader waits for may be slow.
    */
-  watch(end: number, then: () => void): void {
+  watch(end: number): void {
     if (this.#watching) return
     this.#watching = true
     const blockers = [...this.#readers].filter(reader => reader.needs < end)
-    const now = this.#clock.elapsed()
+    const { clock, changed } = this.parts
+    const now = clock.elapsed()
     const alone = blockers.length === this.#readers.size
     const since = alone ? now : Math.min(now, ...blockers.map(reader => reader.movedAt))
-    this.#clock.after(Math.max(1, since + stall - now), () => {
+    clock.after(Math.max(1, since + stall - now), () => {
       this.#watching = false
-      this.awaited = false
-      const before = this.#clock.elapsed() - stall
+      this.#awaited = false
+      const before = clock.elapsed() - stall
       const othersWait = [...this.#readers].some(reader => !blockers.includes(reader))
       for (const reader of blockers) {
         if (!othersWait || reader.movedAt > before || !this.#readers.delete(reader)) continue
         reader.drop()
       }
-      then()
+      changed()
     })
   }
 }

@@ -8,8 +8,7 @@ import type { UpkeepParts } from '../upkeep/removal.ts'
 import type { Arrivals, Room } from '../upkeep/room.ts'
 import { type Checks, Expectation, type ExpectedContent } from './checks.ts'
 import { Download } from './download.ts'
-import type { SharedBlocks } from './open-content.ts'
-import type { Contents } from './stored-contents.ts'
+import type { OpenFiles, SharedBlocks } from './open-content.ts'
 import {
   type Continuation,
   type Destination,
@@ -45,7 +44,7 @@ export interface ResumableDownload {
 
 interface DownloadsParts extends UpkeepParts {
   readonly blocks: SharedBlocks
-  readonly contents: Contents
+  readonly files: OpenFiles
   readonly checks: Checks
   readonly room: Room
   readonly arrivals: Arrivals
@@ -56,8 +55,6 @@ interface DownloadsParts extends UpkeepParts {
 /** What is needed when a download ends. */
 interface Ending {
   readonly continuation: Continuation | undefined
-  /** The digest of the content, once it is whole. */
-  digest: string | undefined
   /** Whether the download could be continued after a crash now. */
   saved: boolean
 }
@@ -110,7 +107,7 @@ export class Downloads {
   /** Remembers an entry until its content, which must be whole, is stored. */
   put(entry: Entry): void {
     this.arriving.set(entry.key, entry)
-    const kept = this.#whole.get(entry.digest)?.kept
+    const kept = this.#whole.get(entry.digest)?.completed?.kept
     if (kept !== undefined) this.#parts.events.tell('arriving', { entry, kept })
   }
 
@@ -165,7 +162,7 @@ export class Downloads {
     const { arrivals, events, room } = this.#parts
     const [onWhole, onEnd] = [this.#onWhole, this.#onEnd]
     const download = new Download({ ...this.#parts, expectation, to, onWhole, onEnd })
-    this.#underWay.set(download, { continuation, digest: undefined, saved: 'begun' in to })
+    this.#underWay.set(download, { continuation, saved: 'begun' in to })
     arrivals.begin(download)
     if (continuation !== undefined) events.tell('begun', undefined)
     room.look()
@@ -173,17 +170,17 @@ export class Downloads {
     return download
   }
 
-  readonly #onWhole = (download: Download, digest: string): void => {
-    const ending = this.#underWay.get(download)
-    if (ending !== undefined) ending.digest = digest
+  readonly #onWhole = (download: Download): void => {
+    const { completed, stored } = download
     this.#parts.arrivals.whole(download)
-    if (download.stored) this.#whole.set(digest, download)
+    if (stored && completed !== undefined) this.#whole.set(completed.digest, download)
   }
 
   readonly #onEnd = (download: Download): void => {
     const { disk, journal, blobs, arrivals } = this.#parts
+    const digest = download.completed?.digest
     const { path } = download.file
-    const { saved, digest } = this.#underWay.get(download) ?? {}
+    const saved = this.#underWay.get(download)?.saved
     this.#underWay.delete(download)
     arrivals.end(download)
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()

@@ -11,7 +11,7 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { type Block, type BlockPool, fileBlock } from '../../../bytes/block-pool.ts'
 import { Piece } from '../../../bytes/piece.ts'
-import type { Source, Take } from '../../../bytes/source.ts'
+import { concatenatedSource, type Source, type Take } from '../../../bytes/source.ts'
 import type { DiskFile, Surroundings } from '../disk/disk.ts'
 
 /** The error of a file that is shorter than it should be. */
@@ -326,10 +326,6 @@ export class SharedBlocks {
   }
 }
 
-/*
- * The open files of stored contents. All readers of a content share one file, which stays open for a while after the last reader.
- */
-
 /** At most `mostIdle` files without readers stay open, each for `idleTime`, so that the next client of a package finds its file open. */
 const mostIdle = 64
 const idleTime: Milliseconds = 10_000
@@ -352,6 +348,7 @@ interface OpenFilesParts extends Surroundings {
   readonly blocks: SharedBlocks
 }
 
+/** The open files of stored contents. All readers of a content share one file, which stays open for a while after the last reader. */
 export class OpenFiles {
   readonly #parts: OpenFilesParts
   readonly #openings = new Map<string, Promise<OpenContent | undefined>>()
@@ -375,12 +372,12 @@ export class OpenFiles {
   }
 
   read(wanted: ContentPart): Source {
-    return openingSource(
-      this.#opened(wanted).then(content => {
-        if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
-        return this.#readFrom(content, wanted)
-      }),
-    )
+    const open = async (): Promise<Source> => {
+      const content = await this.#opened(wanted)
+      if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
+      return this.#readFrom(content, wanted)
+    }
+    return concatenatedSource([open])
   }
 
   /** Forgets the open file, because the digest may stand for another file now. Present readers go on. */
@@ -464,26 +461,5 @@ export class OpenFiles {
     this.#files.delete(digest)
     this.#idle.delete(digest)
     content.close()
-  }
-}
-
-function openingSource(opening: Promise<Source>): Source {
-  let closed = false
-  return {
-    next(take) {
-      opening.then(
-        source => closed || source.next(take),
-        (error: unknown) => {
-          if (!closed) take(error instanceof Error ? error : new Error(String(error)), undefined)
-        },
-      )
-    },
-    close() {
-      closed = true
-      opening.then(
-        source => source.close(),
-        () => undefined,
-      )
-    },
   }
 }

@@ -9,7 +9,6 @@
  * still in use are counted, and beyond twice the configured memory contents are streamed.
  */
 import { LRUCache } from 'lru-cache'
-import type { Source } from '../../../bytes/source.ts'
 import type { Content } from '../../../http/message/message.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
@@ -66,10 +65,6 @@ export class Contents {
     }
     this.#seen.set(digest, true)
     return this.#stream(wanted)
-  }
-
-  read(wanted: ContentPart): Source {
-    return this.#parts.files.read(wanted)
   }
 
   /** Drops what is held of a content, because the digest may stand for another file now. Present readers go on. */

@@ -59,13 +59,12 @@ const mostKeptScarce = 256 * 1024
 
 export class WriteBehind {
   written = 0
-  /** The temporary file; undefined before the first batch and after `close`. */
-  file: DiskFile | undefined
   /** The reason why writing has stopped; undefined while the disk takes the bytes. */
   because: string | undefined
   readonly #told: Array<(because: string) => void> = []
   readonly path: string | undefined
   readonly #parts: WriteBehindParts
+  #file: DiskFile | undefined
   #content: OpenContent | undefined
   #busy = false
   #closed = false
@@ -83,9 +82,14 @@ export class WriteBehind {
     if ('because' in to) this.because = to.because
     else {
       this.path = to.path
-      this.file = to.begun?.file
+      this.#file = to.begun?.file
       this.written = to.begun?.size ?? 0
     }
+  }
+
+  /** The temporary file; undefined before the first batch and after `close`. */
+  get file(): DiskFile | undefined {
+    return this.#file
   }
 
   get most(): number {
@@ -109,7 +113,7 @@ export class WriteBehind {
     const { tail } = this.#parts
     for (let end = tail.firstEnd; end !== undefined; end = tail.firstEnd) {
       const taken = end <= needed
-      const safe = this.file !== undefined && end <= this.written
+      const safe = this.#file !== undefined && end <= this.written
       if (!safe && !(taken && this.because !== undefined)) return
       if (tail.length <= this.most && !(passed && taken)) return
       tail.dropFirst()
@@ -118,16 +122,16 @@ export class WriteBehind {
 
   /** Reads the written bytes; undefined when there is no file. */
   get content(): OpenContent | undefined {
-    if (this.file === undefined) return undefined
+    if (this.#file === undefined) return undefined
     const { blocks } = this.#parts
     const extent = () => ({ readable: this.written, whole: false })
-    this.#content ??= new OpenContent(this.file, blocks, extent, () => {})
+    this.#content ??= new OpenContent(this.#file, blocks, extent, () => {})
     return this.#content
   }
 
   /** Whether one write can store the whole content: no byte of it is on the disk yet, and no rule refuses it. */
   atOnce(): boolean {
-    const begun = this.#busy || this.file !== undefined || this.#parts.tail.start > 0
+    const begun = this.#busy || this.#file !== undefined || this.#parts.tail.start > 0
     return !begun && !this.#closed && this.because === undefined && !this.#refused()
   }
 
@@ -145,12 +149,12 @@ export class WriteBehind {
     const { tail, blocks } = this.#parts
     if (this.#busy || this.because !== undefined || this.#closed) return
     const waiting = tail.end - this.written
-    const now = this.#flushed.length > 0 && (waiting > 0 || this.file === undefined)
+    const now = this.#flushed.length > 0 && (waiting > 0 || this.#file === undefined)
     if (waiting < (blocks.scarce ? batchScarce : batch) && !now) return
     if (this.#refused()) return
     this.#busy = true
-    if (this.file === undefined) this.#create()
-    else this.#writeTo(this.file)
+    if (this.#file === undefined) this.#create()
+    else this.#writeTo(this.#file)
   }
 
   /** Resolves when the bytes that have arrived by now are in the file or writing has stopped, and when a running `sync` has ended. */
@@ -169,7 +173,7 @@ export class WriteBehind {
    * kernel forgets the bytes that it could not write and reports success for the next flush.
    */
   async sync(): Promise<void> {
-    const synced = this.file?.sync()
+    const synced = this.#file?.sync()
     this.#syncing = Promise.resolve(synced).catch(error => this.giveUp(error))
     await synced
   }
@@ -210,8 +214,8 @@ export class WriteBehind {
 
   close(): void {
     this.#closed = true
-    this.file?.close()
-    this.file = undefined
+    this.#file?.close()
+    this.#file = undefined
     this.#content = undefined
     this.#tell()
   }
@@ -221,7 +225,7 @@ export class WriteBehind {
     this.#creating = disk.open(this.path ?? '', 'creating').then(
       file => {
         if (this.#closed) return file.close()
-        this.file = file
+        this.#file = file
         this.#goOn()
       },
       error => this.giveUp(error),
@@ -250,7 +254,7 @@ export class WriteBehind {
 
   #tell(): void {
     const done = this.because !== undefined || this.#closed
-    if (!done && (this.written < this.#wanted || this.file === undefined)) return
+    if (!done && (this.written < this.#wanted || this.#file === undefined)) return
     for (const resolve of this.#flushed.splice(0)) resolve()
   }
 }

@@ -321,8 +321,6 @@ interface Entered extends Member {
   begun: number
   /** Whether the operation is past its deadline. */
   late: boolean
-  /** Whether the caller already got an error. */
-  told: boolean
   begin(): void
   fail(error: Error): void
 }
@@ -369,20 +367,17 @@ export class Slots {
       operation,
       begun: 0,
       late: false,
-      told: false,
       begin: () =>
         operation.begin((error, value) => {
-          const { told } = entered
+          // A caller that does not wait for the real end got an error at the deadline.
+          const told = entered.late && operation.certain !== true
           this.#running.delete(entered)
           if (entered.late) this.#late -= 1
           if (!told) done(error, value)
           operation.over?.(told ? value : undefined)
           this.#next()
         }),
-      fail: error => {
-        entered.told = true
-        done(error)
-      },
+      fail: done,
     }
     if (this.hung && operation.insists !== true) this.#refuse(entered, hung(this.#options.deadline))
     else if (this.#running.size < this.#options.slots) this.#begin(entered)
@@ -493,10 +488,6 @@ export function givenFiles({ uid, gid }: Owner): FileLayer {
   }
 }
 
-/*
- * Names of files in the cache directory (docs/disk-layout.md). This part knows paths and does not touch the disk.
- */
-
 /** The version of the layout that this program reads and writes. The path contains it, so that versions never mix. */
 export const layoutVersion = 2
 
@@ -516,7 +507,7 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** The paths of one cache directory. */
+/** The paths of one cache directory (docs/disk-layout.md). It does not touch the disk. */
 export class Layout {
   readonly directory: string
   readonly tag: string

@@ -2,8 +2,7 @@
  * Checkpoints: make new contents and entries survive a power cut, in the background, some seconds after the first new one.
  *
  * A checkpoint flushes the contents, then appends a mark to the log with the position up to which contents are durable, and flushes the
- * log. After an unclean stop an entry after that mark counts only when its content has been hashed. The mark names the contents that an
- * earlier stop left unproven and that have not been hashed yet.
+ * log. The mark names the contents that an earlier stop left unproven and that have not been hashed yet.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'

@@ -2,10 +2,9 @@
  * The daily sweep: removes entries that were not used for long, older versions of packages, contents that no entry names, and files that
  * crashes have left.
  *
- * The sweep finds old entries by their last use in the table, without reading the disk; it reads the log to find versions. It removes a
- * content some time after its last entry, because a response may still announce it. It finds files that neither the table nor this
- * process knows by a walk of the directories. Nothing is removed after a part of the log could not be read, because its entries are not
- * known.
+ * The sweep finds old entries by their last use in the table, without reading the disk; it reads the log to find versions. It finds files
+ * that neither the table nor this process knows by a walk of the directories. Nothing is removed after a part of the log could not be
+ * read, because its entries are not known.
  */
 import { join } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'

@@ -36,7 +36,6 @@ interface Measured {
 interface RoomParts extends UpkeepParts {
   readonly space: Space
   readonly arrivals: Arrivals
-  /** Partial downloads that crashes have left; they are removed first. */
   readonly partials: Partials
 }
 

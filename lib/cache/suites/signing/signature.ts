@@ -3,7 +3,7 @@
  * openpgp, and it loads it only when there is a signature to check.
  */
 import { createHash } from 'node:crypto'
-import type { Key, SignaturePacket } from 'openpgp'
+import type { Key, SignaturePacket, VerifyMessageResult, VerifyOptions } from 'openpgp'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { unframe } from '../../archive/release.ts'
 import type { Signature } from '../generation.ts'
@@ -66,12 +66,9 @@ function signedInPlace(release: Buffer): { content: Buffer; signature: Buffer } 
 }
 
 /** Checks all signatures against keys at a date. */
-type Verify = (given: { readonly verificationKeys: Key[]; readonly date: Date }) => Promise<{
-  readonly signatures: ReadonlyArray<{
-    readonly keyID: ReturnType<Key['getKeyID']>
-    readonly verified: Promise<true>
-  }>
-}>
+type Verify = (
+  given: Pick<VerifyOptions, 'verificationKeys' | 'date'>,
+) => Promise<Pick<VerifyMessageResult, 'signatures'>>
 
 /** The facts for apt's policy: those of the signatures of known keys, or of all signatures when no key is known. */
 async function factsOf(packets: readonly Buffer[], keysOf: KeysOf): Promise<SignatureFacts[]> {

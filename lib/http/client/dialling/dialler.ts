@@ -20,6 +20,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { withDeadline } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
+import type { KeyAndCertificate } from '../../server/options.ts'
 import { type DialledConnection, Transport } from '../connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from '../errors.ts'
 import { connectFirst } from './happy-eyeballs.ts'
@@ -59,17 +60,11 @@ export interface DialOptions {
   /** False accepts any certificate: only for a gateway whose operator demands it. */
   readonly verify?: boolean
   /** The certificate for servers that ask for one. */
-  readonly identity?: ShownCertificate | undefined
+  readonly identity?: KeyAndCertificate | undefined
   /** The name that TLS asks for (RFC 6066 section 3) and that certificates must be for; undefined: that of the authority. */
   readonly serverName?: string | undefined
   /** The first bytes of each connection, before TLS: the PROXY protocol. */
   readonly introduction?: Buffer | undefined
-}
-
-/** A certificate, followed by those between it and its authority, and its key, in PEM. */
-export interface ShownCertificate {
-  readonly cert: string
-  readonly key: string
 }
 
 export interface DialRequest {
@@ -102,7 +97,7 @@ export class Dialler {
    */
   #secureContext: SecureContext | undefined
   #trusted: readonly string[]
-  #identity: ShownCertificate | undefined
+  #identity: KeyAndCertificate | undefined
   readonly #blocks: BlockPool
   readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
 
@@ -127,7 +122,7 @@ export class Dialler {
    * From now on shows this certificate to servers that ask for one; false when it is shown already. The sessions are forgotten, because a
    * resumed session would belong to the old certificate.
    */
-  show(identity: ShownCertificate): boolean {
+  show(identity: KeyAndCertificate): boolean {
     const { cert, key } = this.#identity ?? {}
     if (cert === identity.cert && key === identity.key) return false
     this.#identity = identity
@@ -311,12 +306,12 @@ export class Dialler {
 /** The context of the configuration; undefined when that adds nothing to Node's default. */
 function configuredContext(
   ca: readonly string[],
-  identity: ShownCertificate | undefined,
+  identity: KeyAndCertificate | undefined,
 ): SecureContext | undefined {
   return ca.length === 0 && identity === undefined ? undefined : contextOf(ca, identity)
 }
 
-function contextOf(ca: readonly string[], identity: ShownCertificate | undefined): SecureContext {
+function contextOf(ca: readonly string[], identity: KeyAndCertificate | undefined): SecureContext {
   if (ca.length > 0 && identity === undefined) return contextTrusting(ca)
   // A list replaces the well-known authorities, so it has to contain them.
   const trusted = ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
+import { developmentMark } from '../../../../lib/saml/metadata/idp-metadata.ts'
 import { startPatient } from '../../../fixtures/gateway/patient.ts'
 import { reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { tunnelTo } from '../../../fixtures/http/tunnel-to.ts'
@@ -38,8 +39,22 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
   ]
   for (const [content, status, found] of cases) {
     publisher.at('/metadata', reply({ status, content }))
-    t.match(await patient.find(what), { state: 'wrong', found, mend: /no usable copy/ })
+    const wrong = await patient.find(what)
+    t.match(wrong, { state: 'wrong', found, mend: /no usable copy/ })
+    const advice = status === 200 ? /the address answers.*set idpMetadataURL/ : /has to answer 200/
+    t.match(wrong, { mend: advice }, `${found}`)
   }
+  const ofDevelopment = metadata.replace(
+    'entityID=',
+    `xmlns:dev="${developmentMark}" dev:only="true" entityID=`,
+  )
+  publisher.at('/metadata', reply({ content: ofDevelopment }))
+  const { saml } = gateway.config
+  const elsewhere = patient.configWith({ saml: { ...saml, baseUrl: 'https://app.example.org' } })
+  t.match(await patient.find(what, { config: elsewhere }), {
+    ...{ state: 'wrong', found: /of authproxy dev-idp/ },
+    mend: /set domain: app\.localhost; to let users in, set idpMetadataURL/,
+  })
   publisher.at('/metadata', reply({ content: metadata }))
   t.match(await patient.find(what, { ca: [] }), {
     state: 'wrong',
