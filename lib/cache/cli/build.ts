@@ -71,10 +71,9 @@ async function exportBuild(
     return exitCodes.failure
   }
   if (format === 'bundle') return exportBundleOf(build, path ?? '', config)
-  const text = format === 'list' ? listText(build) : spdx(build)
-  const written = await text
-  if (path === undefined) await print(written)
-  else await writeFileAtomically(path, written)
+  const text = await (format === 'list' ? listText(build) : spdx(build))
+  if (path === undefined) await print(text)
+  else await writeFileAtomically(path, text)
   return exitCodes.success
 }
 

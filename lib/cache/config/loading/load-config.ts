@@ -9,7 +9,7 @@ import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
 import { isIpLiteral } from '../../../http/message/target.ts'
 import { AddressSet } from '../../../ip.ts'
-import { isRecord } from '../../../json.ts'
+import { isRecord, type JsonObject } from '../../../json.ts'
 import {
   type Config,
   configOf,
@@ -67,14 +67,11 @@ function absolutePaths(found: unknown, directory: string): unknown {
   if (!isRecord(found)) return found
   const absolute = (path: unknown) =>
     typeof path === 'string' && /^(?!~)[^\0]+$/.test(path) ? resolve(directory, path) : path
+  const absoluteOf = (group: JsonObject, ...keys: readonly string[]) => {
+    const named = keys.filter(key => key in group).map(key => [key, absolute(group[key])])
+    return { ...group, ...Object.fromEntries(named) }
+  }
   const { https } = found
-  const absoluteOf = (group: Readonly<Record<string, unknown>>, ...keys: readonly string[]) =>
-    Object.fromEntries(
-      Object.entries(group).map(([key, value]) => [
-        key,
-        keys.includes(key) ? absolute(value) : value,
-      ]),
-    )
   return {
     ...absoluteOf(found, 'cache_directory'),
     ...(isRecord(https) && { https: absoluteOf(https, 'cert', 'key') }),

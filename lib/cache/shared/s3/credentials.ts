@@ -20,14 +20,8 @@ export function bucketCredentials(
 }
 
 function fromEnvironment(environment: Environment): BucketCredentials {
-  const members = new Map(
-    ['aws_access_key_id', 'aws_secret_access_key', 'aws_session_token'].map(name => [
-      name,
-      environment[name.toUpperCase()] ?? '',
-    ]),
-  )
   const problem = 'is not set, and the environment lacks AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY'
-  return credentialsOf(members) ?? { problem }
+  return credentialsOf(name => environment[name.toUpperCase()]) ?? { problem }
 }
 
 /** Reads the text of a credentials file. */
@@ -50,13 +44,14 @@ export function parseCredentials(text: string): BucketCredentials {
   }
   const problem =
     'has no aws_access_key_id or no aws_secret_access_key in the profile [default], or one with blanks'
-  return credentialsOf(members) ?? { problem }
+  return credentialsOf(name => members.get(name)) ?? { problem }
 }
 
-function credentialsOf(members: ReadonlyMap<string, string>): AwsCredentials | undefined {
-  const keyId = members.get('aws_access_key_id') ?? ''
-  const secret = members.get('aws_secret_access_key') ?? ''
-  const token = members.get('aws_session_token') ?? ''
+/** The credentials with these values by the names in a file; undefined when one is missing or has other characters. */
+function credentialsOf(value: (name: string) => string | undefined): AwsCredentials | undefined {
+  const keyId = value('aws_access_key_id') ?? ''
+  const secret = value('aws_secret_access_key') ?? ''
+  const token = value('aws_session_token') ?? ''
   // A field of the request has the key ID between commas and slashes, and another field has the token.
   if (
     !/^[\x21-\x2b\x2d\x2e\x30-\x7e]{1,256}$/.test(keyId) ||
