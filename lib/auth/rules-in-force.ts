@@ -54,7 +54,8 @@ export class RulesInForce {
     const waiting = needRestart(this.#started, wanted, config)
     // Requests that are under way keep their old backend; its connections go when they are idle.
     this.#rules = { ...next, waiting }
-    if (next.groupNames !== before) await before?.close()
+    // Nothing waits from here on: with a disk that hangs, a reload that took effect would be told as one that was given up.
+    if (next.groupNames !== before) void before?.close()
   }
 
   async close(): Promise<void> {

@@ -330,13 +330,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const reload: Reload = async givenUp => {
     const again = await options.reload()
     if ('problems' in again) return again.problems
+    await keys.check()
     await inForce.replace(again.config, givenUp)
     if (rules().waiting.length > 0) {
       log.warn('these settings wait for a restart', { settings: rules().waiting.join(', ') })
     }
     log.setLevel(rules().config.log.level)
     ending.rulesChanged()
-    await keys.check()
     return []
   }
   owned.answer(

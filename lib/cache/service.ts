@@ -240,7 +240,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
     await listening.open(where, server, tls)
   } catch (error) {
-    for (const step of stopSteps(running, undefined)) await step.stop()
+    // A start that failed serves no client until a lull.
+    for (const { serves, stop } of stopSteps(running, undefined)) if (!serves) await stop()
     throw error
   }
   const { listeners } = listening

@@ -160,14 +160,13 @@ class Verification {
     for (const one of this.#inventory.releases) {
       const { file } = one
       if ((await this.#digests(file)) === undefined) continue
-      try {
-        const read = await this.#readRelease(one)
-        if ('because' in read) await this.#report(file, read.because, read)
-        // The Release file of a component lists no files; the Release file of its suite lists it.
-        else if (read.release.files.size > 0) found.push(read)
-      } catch (error) {
+      const read = await this.#readRelease(one).catch(error => {
         this.#unread.push({ key: file.key, because: explainError(error) })
-      }
+      })
+      if (read === undefined) continue
+      if ('because' in read) await this.#report(file, read.because, read)
+      // The Release file of a component lists no files; the Release file of its suite lists it.
+      else if (read.release.files.size > 0) found.push(read)
     }
     return found
   }

@@ -152,7 +152,6 @@ export class ConnectionPool {
     const keep = connection.keep ?? boundIdle
     if (place === undefined || keep <= 0 || !connection.usable) return connection.destroy()
     this.#keep(place, connection, keep)
-    if (place.line.size > 0) this.#drop(place.bound[0])
   }
 
   /** Takes a bound connection that rests; false when it does not rest any more. */
@@ -309,9 +308,15 @@ export class ConnectionPool {
     connection.rest(keep)
     own.push(connection)
     all.add(connection)
-    const many = place.free.length + place.bound.length > freePerOrigin
-    if (many) this.#drop(place.bound[0] ?? place.free[0])
-    if (this.#free.size + this.#bound.size > free) this.#makeRoom()
+    if (connection.bound) {
+      const many = place.free.length + place.bound.length > freePerOrigin
+      if (many || place.line.size > 0) this.#drop(place.bound[0])
+      if (this.#free.size + this.#bound.size > free) this.#drop(first(this.#bound))
+      return
+    }
+    // A free connection ends no bound one of its origin, which may be in the middle of a handshake of NTLM.
+    if (place.free.length > freePerOrigin) this.#drop(place.free[0])
+    if (this.#free.size > free) this.#makeRoom()
   }
 }
 

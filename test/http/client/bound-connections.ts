@@ -186,6 +186,18 @@ t.test('bound connections are bounded, and give way', async t => {
   t.ok(client.counts().bound <= 1)
 })
 
+t.test(
+  'the connections of others that become free end none in the middle of a handshake',
+  async t => {
+    const { client, get, owner } = await arranged(t, { perOrigin: 4, freePerOrigin: 2 })
+    const ada = owner('ada')
+    const bound = await get('/401', ada, ntlm)
+    await Promise.all([get('/'), get('/')])
+    t.match(client.counts(), { free: 2, bound: 1 })
+    t.equal(await get('/', ada, ntlm), bound)
+  },
+)
+
 t.test('one that rests for long is closed', async t => {
   const { client, clock, get, owner } = await arranged(t)
   await get('/', owner('ada'), ntlm)

@@ -114,9 +114,10 @@ export class SharedNearer implements NearSources {
     const found = asked.then(content => ({ content }))
     const inTime = await resultInTime(found, this.#parts.clock, sharedPatience)
     if (inTime !== undefined) return inTime.content
-    void asked.then(late => {
+    const close = (late: NearContent | StaleContent | undefined): void => {
       if (late?.kind === 'content') late.answer.response.content.close()
-    })
+    }
+    asked.then(close, () => undefined)
     return 'late'
   }
 
@@ -256,9 +257,10 @@ export class SharedNearer implements NearSources {
     const asked = this.#parts.shared.lease(key)
     const lease = await resultInTime(asked, this.#parts.clock, sharedPatience)
     if (lease !== undefined) return lease
-    void asked.then(late => {
+    const release = (late: Lease): void => {
       if (late.kind === 'held') late.release()
-    })
+    }
+    asked.then(release, () => undefined)
     return { kind: 'none' }
   }
 

@@ -63,6 +63,8 @@ export class OpenContent {
   readonly #onIdle: (content: OpenContent) => void
   readonly #chunks = new Map<number, Chunk>()
   readonly #readers = new Set<ChunkReader>()
+  /** The number of readers that take chunks. */
+  #sharing = 0
 
   constructor(
     file: DiskFile,
@@ -84,6 +86,7 @@ export class OpenContent {
   read(first: number, end: number, failed: (error: Error) => void = () => {}): Source {
     const reader = new ChunkReader(this, { first, end, failed })
     this.#readers.add(reader)
+    if (!reader.short) this.#sharing += 1
     return reader
   }
 
@@ -100,7 +103,7 @@ export class OpenContent {
   }
 
   taken(chunk: Chunk): void {
-    if (this.#readers.size > 1 && !this.#blocks.scarce) this.#blocks.keep(chunk)
+    if (this.#sharing > 1 && !this.#blocks.scarce) this.#blocks.keep(chunk)
     else if (chunk.waiting.size === 0) this.drop(chunk)
   }
 
@@ -123,9 +126,10 @@ export class OpenContent {
 
   left(reader: ChunkReader): void {
     if (!this.#readers.delete(reader)) return
+    if (!reader.short) this.#sharing -= 1
     // The chunks that were read ahead for the last reader are not needed any more.
     for (const chunk of [...this.#chunks.values()]) {
-      if (this.#readers.size === 0) this.drop(chunk)
+      if (this.#sharing === 0) this.drop(chunk)
       else if (chunk.piece !== undefined) this.#blocks.keep(chunk)
     }
     if (this.#readers.size > 0) return
@@ -199,7 +203,8 @@ class ChunkReader implements Source {
   readonly #content: OpenContent
   readonly #end: number
   readonly #failed: (error: Error) => void
-  readonly #short: boolean
+  /** Whether it reads alone, because its range is short. */
+  readonly short: boolean
   #position: number
   #take: Take | undefined
   #waitsFor: Chunk | undefined
@@ -213,7 +218,7 @@ class ChunkReader implements Source {
     this.#position = of.first
     this.#end = of.end
     this.#failed = of.failed
-    this.#short = of.end - of.first <= aloneBytes
+    this.short = of.end - of.first <= aloneBytes
   }
 
   next(take: Take): void {
@@ -233,7 +238,7 @@ class ChunkReader implements Source {
   #go(): void {
     const number = Math.floor(this.#position / fileBlock)
     const last = Math.floor((this.#end - 1) / fileBlock)
-    const chunk = this.#short ? undefined : this.#content.want(number, last)
+    const chunk = this.short ? undefined : this.#content.want(number, last)
     if (chunk === undefined) return this.#alone()
     const { piece } = chunk
     if (piece === undefined) {
@@ -372,12 +377,23 @@ export class OpenFiles {
   }
 
   read(wanted: ContentPart): Source {
-    const open = async (): Promise<Source> => {
-      const content = await this.#opened(wanted)
+    // The file is opened now, because it may lose its name before its first piece is asked for.
+    const opening = this.#opened(wanted).then(content => {
       if (content === undefined) throw new ShortFile(wanted.first, wanted.size)
       return this.#readFrom(content, wanted)
+    })
+    opening.catch(() => undefined)
+    const source = concatenatedSource([() => opening])
+    return {
+      next: take => source.next(take),
+      close() {
+        source.close()
+        opening.then(
+          opened => opened.close(),
+          () => undefined,
+        )
+      },
     }
-    return concatenatedSource([open])
   }
 
   /** Forgets the open file, because the digest may stand for another file now. Present readers go on. */

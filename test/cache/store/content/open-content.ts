@@ -1,14 +1,17 @@
-import { truncate, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createHash } from 'node:crypto'
+import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BlockPool, fileBlock, socketBlock } from '../../../../lib/bytes/block-pool.ts'
 import { iterate, type Source } from '../../../../lib/bytes/source.ts'
 import {
   type Extent,
   OpenContent,
+  OpenFiles,
   SharedBlocks,
 } from '../../../../lib/cache/store/content/open-content.ts'
-import { Disk } from '../../../../lib/cache/store/disk/disk.ts'
+import { Disk, Layout } from '../../../../lib/cache/store/disk/disk.ts'
+import { silentLog } from '../../../../lib/log/log.ts'
 import { scriptedFiles } from '../../../fixtures/store/files.ts'
 import { bytesOf, collect, openBelow, until } from '../../../fixtures/store/opened.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
@@ -245,4 +248,45 @@ trial('a file that grows is read as far as it goes', async (t, make) => {
   }
   made1.extent = { readable: size, whole: true }
   t.ok((await all(content.read(7, size))).equals(bytes.subarray(7)))
+})
+
+trial(
+  'a reader of the last bytes, who has not begun, makes the others keep nothing',
+  async (t, make) => {
+    const size = 12 * fileBlock
+    const { content, bytes, pool } = await make(size)
+    const cut = size - 64 * 1024
+    const last = content.read(cut, size)
+    const before = stepwise(content.read(0, cut))
+    await before.upTo(10 * fileBlock)
+    t.ok(pool.used <= 4 * fileBlock, `${pool.used} bytes of blocks`)
+    await before.upTo(cut)
+    await before.leave()
+    t.ok((await all(last)).equals(bytes.subarray(cut)))
+  },
+)
+
+t.test('a file that is read later is open from the start, and may lose its name', async t => {
+  const directory = t.testdir({})
+  const clock = new ManualClock(0)
+  const disk = new Disk({ clock })
+  const layout = new Layout(directory)
+  const bytes = bytesOf(1000)
+  const digest = createHash('sha256').update(bytes).digest('hex')
+  await mkdir(dirname(layout.blob(digest)), { recursive: true })
+  await writeFile(layout.blob(digest), bytes)
+  const blocks = new SharedBlocks(new BlockPool({ limit: 64 * 1024 * 1024 }))
+  const files = new OpenFiles({ clock, disk, layout, blocks, log: silentLog })
+  const open = await files.open({ digest, size: bytes.length, first: 0, end: bytes.length })
+  if (open === undefined) throw new Error('the file is not there')
+  // Its time without readers is over, so that it is opened again.
+  files.close()
+  const source = open({ first: 900, end: 1000 })
+  await until(async () => (await openBelow(directory)).length === 1)
+  await rm(layout.blob(digest))
+  t.ok((await all(source)).equals(bytes.subarray(900)))
+  const left = open({ first: 0, end: 10 })
+  left.close()
+  files.close()
+  await until(async () => (await openBelow(directory)).length === 0)
 })
