@@ -241,7 +241,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     await listening.open(where, server, tls)
   } catch (error) {
     // A start that failed serves no client until a lull.
-    for (const { serves, stop } of stopSteps(running, undefined)) if (!serves) await stop()
+    const steps = stopSteps(running, undefined)
+    for (const step of steps.filter(({ serves }) => !serves)) await step.stop()
     throw error
   }
   const { listeners } = listening
