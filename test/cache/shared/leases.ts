@@ -273,8 +273,9 @@ t.test(
     }
     const [unused = '', lost = ''] = keys
     for (const key of keys.slice(0, 20)) await a.shared.offer(a.entryOf(key))
-    clock.advance(9 * day)
+    // Before the time passes: the first round begins within it, and asks who was used by its own time.
     a.lastUsed.set(unused, clock.now() - 9 * day)
+    clock.advance(9 * day)
     store.objects.delete(blobOf(lost))
     // A quarter of the time: sixteen parts of it, each with pauses of 5 seconds.
     for (let part = 0; part < 17; part += 1) {
