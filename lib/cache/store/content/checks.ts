@@ -415,7 +415,7 @@ export class Expectation {
   /** Whether readers may have the first half of a content that is so small that all of it was held back. */
   #shown = false
   readonly #sha256 = createHash('sha256')
-  readonly #other: Hash | undefined
+  #other: Hash | undefined
 
   /** Throws a Failure when the announced length is not the expected size, before any byte is fetched. */
   constructor(expected: ExpectedContent, length: number | undefined) {
@@ -425,7 +425,7 @@ export class Expectation {
     this.#length = expected.size ?? length
     this.#digest = expected.digest
     this.#later = expected.later === true
-    // The algorithm of a later promise is SHA-256 or SHA-512, so both are computed.
+    // The algorithm of a later promise is SHA-256 or SHA-512, so both are computed until it is known.
     const algorithm = this.#later ? 'sha512' : (this.#digest?.algorithm ?? 'sha256')
     if (algorithm !== 'sha256') this.#other = createHash(algorithm)
   }
@@ -449,6 +449,7 @@ export class Expectation {
     }
     this.#later = false
     this.#digest = digest
+    if (digest?.algorithm !== 'sha512') this.#other = undefined
     if (promised === undefined) return
     const found = Math.max(size, this.#length ?? 0)
     if (found > promised || (this.#length ?? promised) !== promised)
