@@ -180,7 +180,9 @@ function send(response: Response, to: Sending): void {
   }
   const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
-    const length = hasContent ? lengthOf(content) : announcedBy(response)
+    // RFC 9110 section 8.6: a 204 has no Content-Length.
+    const announced = status === 204 ? undefined : response.announcedLength
+    const length = hasContent ? lengthOf(content) : announced
     out.head({ status, reason, fields, length, hasContent })
   } catch (error) {
     discard(response)
@@ -189,11 +191,6 @@ function send(response: Response, to: Sending): void {
   }
   if (hasContent && content.kind === 'stream') new Streaming(content, to).run()
   else finish(hasContent && content.kind === 'bytes' ? content.bytes : undefined, to)
-}
-
-/** RFC 9110 section 8.6: a 204 has no Content-Length. */
-function announcedBy({ status, announcedLength }: Response): number | undefined {
-  return status === 204 ? undefined : announcedLength
 }
 
 /** Releases the memory and the connection of a response that is not sent. */
