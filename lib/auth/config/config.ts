@@ -26,12 +26,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   const baseUrl = `https://${domain}`
   const configPath = values.configPath ?? standardConfigPath(instance)
   const { attributes, looseNames, stripDomains, groups, groupForm, only } = identity
-  const claims = attributes.map(({ name, from, list }) => ({
-    name,
-    field: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-    list,
-    aliases: from,
-  }))
+  const claims = ownClaims(identity)
   const { encoding, fieldSize: limit, rename } = identity
   const names = fieldNames(identity.names)
   const { nameIDFormat, allowSHA1, ...saml } = values.saml
@@ -134,6 +129,14 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     forwardAuth: forwardAuthOf(values),
     log: values.log,
   }
+}
+
+/** The attributes under `identity.attributes`, in the form of the known ones (session/claim.ts). */
+export function ownClaims({ attributes }: SettingValues['identity']) {
+  return attributes.map(({ name, from, list }) => {
+    const field = `${name.charAt(0).toUpperCase()}${name.slice(1)}`
+    return { name, field, list, aliases: from }
+  })
 }
 
 function stateOf({ state }: WholeValues, instance: string) {
