@@ -308,10 +308,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.revocations?.whenEnded(ending.lookNow)
-  const endWatch = watchClientIdentity(clock, {
-    log,
-    current: () => ({ config: rules().config, show: identity => rules().backend.show(identity) }),
-  })
+  const endWatch = watchClientIdentity(clock, { log, rules })
   stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
