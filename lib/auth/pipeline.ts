@@ -148,10 +148,8 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     case 'anyone':
       return passOpen(asked, { because: 'anyone' })
     case 'preflight': {
-      const { signal } = request
-      // `signal` is a getter of the request, which a copy of its own properties does not have.
-      const bare = { ...request, signal, fields: withoutCredentials(request.fields) }
-      return passOpen(asked, { as: bare, because: 'preflight' })
+      const as = withFields(request, withoutCredentials(request.fields))
+      return passOpen(asked, { as, because: 'preflight' })
     }
     case 'renewal': {
       const { session } = verdict
@@ -252,11 +250,15 @@ function pass<A extends Response | TakenOver>(
  * response says itself who may keep it.
  */
 function unconditional(request: Request): Request {
-  const { method, fields, signal } = request
+  const { method, fields } = request
   if (method !== 'GET' && method !== 'HEAD') return request
   const without = fields.where(name => !isCondition(name))
+  return without === fields ? request : withFields(request, without)
+}
+
+function withFields(request: Request, fields: Fields): Request {
   // `signal` is a getter of the request, which a copy of its own properties does not have.
-  return without === fields ? request : { ...request, signal, fields: without }
+  return { ...request, signal: request.signal, fields }
 }
 
 function isCondition(name: string): boolean {
