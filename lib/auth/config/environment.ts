@@ -27,16 +27,13 @@ export function variableOf(path: readonly string[]): string {
 }
 
 /**
- * The settings in the environment: none; incomplete, so that the file counts; or `found`, in the form a file would have. An
- * empty variable counts as not set.
+ * The settings in the environment: none; incomplete, so that the file counts; or `found`, in the form a file would have, and
+ * unknown variables with the one that was probably meant. An empty variable counts as not set.
  */
 export function readEnvironment(environment: Environment) {
-  const present = Object.entries(environment)
-    .filter(
-      ([name, value]) => name.startsWith(PREFIX) && value !== '' && !isServiceLink(name, value),
-    )
-    .map(([name]) => name)
-    .sort()
+  const present = ownVariables(environment).filter(name => {
+    return environment[name] !== '' && !isServiceLink(name, environment[name])
+  })
   if (present.length === 0) return { is: 'absent' } as const
   const has = (path: readonly string[]) => present.includes(variableOf(path))
   const missing = REQUIRED.filter(path => !has(path)).map(variableOf)
@@ -57,7 +54,10 @@ export function readEnvironment(environment: Environment) {
   if ((token ?? tokenFile) !== undefined) {
     found['passthroughTokens'] = [{ name: 'environment', token, tokenFile }]
   }
-  return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
+  const unknown = present
+    .filter(name => !known.has(name))
+    .map(name => ({ name, near: nearestName(name, [...known]) }))
+  return { is: 'complete', found, unknown } as const
 }
 
 /**
@@ -75,20 +75,13 @@ function isServiceLink(name: string, value = ''): boolean {
 
 /** The variables that Kubernetes has set and that are not read here; empty elsewhere. */
 export function serviceLinks(environment: Environment): readonly string[] {
-  return Object.entries(environment)
-    .filter(([name, value]) => name.startsWith(PREFIX) && isServiceLink(name, value))
-    .map(([name]) => name)
-    .sort()
+  return ownVariables(environment).filter(name => isServiceLink(name, environment[name]))
 }
 
-/** The variable that was probably meant. */
-export function nearestVariable(name: string): string | undefined {
-  const all = [...manualPages(settings)].filter(page => 'setting' in page)
-  return nearestName(name, [
-    tokenVariable,
-    tokenFileVariable,
-    ...all.map(({ path }) => variableOf(path)),
-  ])
+function ownVariables(environment: Environment): readonly string[] {
+  return Object.keys(environment)
+    .filter(name => name.startsWith(PREFIX))
+    .sort()
 }
 
 /** The place of a problem in messages: the variable, and the setting when that is a member of a list. */
