@@ -178,9 +178,9 @@ function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
 ): Answer<A> {
-  const { request, place, client, config, saml, failurePage, parts } = asked
+  const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
-  const refused = refusedSocket(request, config, failurePage)
+  const refused = refusedSocket(asked)
   if (refused !== undefined) return refused
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
