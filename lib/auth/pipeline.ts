@@ -36,9 +36,8 @@ import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
 
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
-import type { PageMaker } from './pages/page.ts'
+import type { Brand, PageMaker } from './pages/page.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
@@ -179,9 +178,9 @@ function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
 ): Answer<A> {
-  const { request, place, client, config, saml, failurePage, parts } = asked
+  const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
-  const refused = refusedSocket(request, config, failurePage)
+  const refused = refusedSocket(asked)
   if (refused !== undefined) return refused
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session

@@ -265,7 +265,9 @@ export class Backend {
       return withEmpty(identityFields(session, config.identityFields, token), this.#names)
     }
     if (config.identityToken !== undefined) return tokens.ofRequest(session, asked).then(whole)
-    const fields = this.#whole.get(session) ?? whole()
+    const known = this.#whole.get(session)
+    if (known !== undefined) return known
+    const fields = whole()
     this.#whole.set(session, fields)
     return fields
   }

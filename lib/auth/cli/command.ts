@@ -148,7 +148,7 @@ async function checkAround({
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
     import('../doctor/checks/backend.ts'),
-    import('../pages/brand.ts'),
+    import('../pages/page.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
   const of = { config, from, warnings: [], groups: undefined, ...machine }

@@ -3,7 +3,7 @@
  * cookies. A browser sends the same fields with hundreds of requests, so the facts are found once. Whether the session is still
  * valid is checked each time.
  */
-import { Fields } from '../../http/message/field.ts'
+import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
@@ -96,11 +96,9 @@ function isOtherProtocol(fields: Fields): boolean {
 }
 
 /** The fields of our prefix that do not name a user. */
-const NO_IDENTITY = Fields.fromFlat(
-  ['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField].flatMap(
-    name => [name, ''],
-  ),
-)
+const NO_IDENTITY = [
+  ...['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField],
+]
 
 /**
  * The name of a field by which a client could pass for another user at the application; undefined when there is none. The gateway
@@ -116,7 +114,8 @@ function claimedIdentity(
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     if (!isIdentityField(name) && !stripped.test(name)) continue
-    if (!noIdentity.has(name) && !NO_IDENTITY.has(name)) return name
+    const isHarmless = NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
+    if (!isHarmless) return name
   }
   return undefined
 }

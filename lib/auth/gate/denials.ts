@@ -69,11 +69,11 @@ export function refusedByRule(
 }
 
 /** The answer to a page of another origin that opens a WebSocket with the session of a user; undefined when none does. */
-export function refusedSocket(
-  request: RequestHead,
-  config: Config,
-  failurePage: FailurePage,
-): Response | undefined {
+export function refusedSocket({
+  request,
+  config,
+  failurePage,
+}: DeniedRequest): Response | undefined {
   if (!isForeignSocket(request, config)) return undefined
   const facts = { origin: request.fields.get('Origin') }
   return failurePage({ request, code: 'websocket_origin', facts })

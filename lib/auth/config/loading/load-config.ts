@@ -8,7 +8,7 @@ import { proxyVariable } from '../../../config/proxy-url.ts'
 import { type Check, type InFile, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkSettings, valueAt } from '../../../config/settings.ts'
 import { type Config, configOf } from '../config.ts'
-import { type Environment, problemPlace, readEnvironment, serviceLinks } from '../environment.ts'
+import { type Environment, problemPlace, readEnvironment } from '../environment.ts'
 import { foreignNames } from '../foreign-names.ts'
 import { withSecrets } from '../secret-files.ts'
 import { settings } from '../settings.ts'
@@ -39,7 +39,7 @@ export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
 
 async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
-  const links = serviceLinks(place.environment)
+  const { links } = set
   const linked =
     links.length === 0
       ? []
