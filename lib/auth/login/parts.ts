@@ -1,7 +1,7 @@
 /**
  * The parts that the steps of login and logout share: those the service was given, and those it has made.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
@@ -14,7 +14,7 @@ import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import type { FormStore, KeptForms } from './kept-forms.ts'
-import type { UsedIds } from './replay-cache.ts'
+import type { SharedIds, UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
 /** The parts the SAML service is given. */
@@ -40,14 +40,8 @@ export interface SamlParts {
 }
 
 /** The state of logins that instances share by a store. */
-export interface SharedParts {
+export interface SharedParts extends SharedIds {
   readonly forms: FormStore
-  /** Marks IDs as used at all instances, all of them or none. Never throws. */
-  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /** Marks IDs as used that only this instance has marked so far. While the store is away, `refillFrom` does that later. */
-  tellLater(ids: readonly string[], until: Milliseconds): void
-  /** Sets the list of this instance, which is written to the store now and after each connect: the store may have lost its data. */
-  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
   /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
 }
