@@ -59,7 +59,7 @@ interface LogOptions {
    * `json` unless `to` is left out: then `plain` where standard output is a terminal, and `journal`, JSON behind the priority of its
    * level, where it leads to the journal.
    */
-  readonly form?: 'json' | 'journal' | 'plain'
+  readonly form?: keyof typeof writers
 }
 
 /** The most bytes of lines that wait for a slow reader. */
@@ -83,7 +83,7 @@ export function createLog(options: LogOptions = {}): Log {
   })
 }
 
-function formOfOutput(): 'json' | 'journal' | 'plain' {
+function formOfOutput(): keyof typeof writers {
   if (isatty(1)) return 'plain'
   return leadsToJournal(1) ? 'journal' : 'json'
 }
@@ -128,13 +128,7 @@ function loggerOf(shared: Shared, own: LogFacts): Logger {
   }
 }
 
-type Writer = (to: LineWriter, clock: Clock) => WriteEntry
-
-const writers: Readonly<Record<'json' | 'journal' | 'plain', Writer>> = {
-  json: jsonWriter,
-  journal: journalWriter,
-  plain: plainWriter,
-}
+const writers = { json: jsonWriter, journal: journalWriter, plain: plainWriter } as const
 
 function jsonWriter(to: LineWriter, clock: Clock): WriteEntry {
   let lastMoment = 0

@@ -1,6 +1,6 @@
 /**
- * Certificates and revocation lists, RFC 5280: reads those of an authority, issues those that it signs, and makes a new authority. Knows
- * PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
+ * Certificates and revocation lists, RFC 5280: reads those of an authority, issues those that it signs, and makes a new authority or a
+ * self-signed pair. Knows PEM and DER, no files and no policy. Node's OpenSSL reads; WebCrypto signs and makes keys, in threads.
  */
 
 import {
@@ -9,20 +9,13 @@ import {
   X509Certificate as NodeCertificate,
   webcrypto,
 } from 'node:crypto'
-import type { Milliseconds } from '../async/clock.ts'
+import { createRequire } from 'node:module'
+import type * as asn1 from '@peculiar/asn1-schema'
+import type * as structures from '@peculiar/asn1-x509'
+import type * as x509 from '@peculiar/x509'
+import { hour, type Milliseconds } from '../async/clock.ts'
 import { attempt } from '../errors.ts'
-import { isIP } from '../ip.ts'
-import {
-  alternativeNames,
-  listNumberExtension,
-  listNumberIn,
-  nameConstraintCheck,
-  nameConstraints,
-  type PermittedNames,
-} from './extensions.ts'
-import { library } from './library.ts'
-
-export type { PermittedNames } from './extensions.ts'
+import { AddressSet, isIP } from '../ip.ts'
 
 export type Certificate = Readonly<ReturnType<typeof readCertificate>>
 
@@ -183,9 +176,15 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
   }
 }
 
-/** The number of a revocation list in DER; undefined when there is none. */
+/** The number of a revocation list in DER (5.2.3); undefined when there is none. */
 export function listNumber(der: Buffer): number | undefined {
-  return attempt(() => listNumberIn(new (library().x509.X509Crl)(der).extensions))
+  return attempt(() => {
+    const { asn1, structures, x509 } = library()
+    const { extensions } = new x509.X509Crl(der)
+    const found = extensions.find(({ type }) => type === structures.id_ce_cRLNumber)
+    // The library gives a number of more than four bytes as decimal digits.
+    return found && Number(asn1.AsnConvert.parse(found.value, structures.CRLNumber).value)
+  })
 }
 
 export interface AuthorityOptions {
@@ -221,15 +220,178 @@ export async function generateAuthority(options: AuthorityOptions) {
   }
 }
 
+export interface SelfSignedOptions {
+  /** Common name of subject and issuer. */
+  readonly name: string
+  readonly now: Milliseconds
+  readonly lifetime: Milliseconds
+  /** Bits of the RSA modulus; 3072 if undefined. */
+  readonly modulusLength?: number
+  /** Host names for which it is valid as the certificate of a TLS server. */
+  readonly hosts?: readonly string[]
+}
+
+/**
+ * Makes a key pair with a self-signed certificate in PEM, for SAML. Identity providers compare the key and check the dates, and ignore all
+ * other fields. The key is RSA, because every identity provider can encrypt to it, and the signature uses SHA-256. The library gives the
+ * certificate a random serial number of 128 bits, which is positive (4.1.2.2).
+ */
+export async function selfSignedCertificate(options: SelfSignedOptions) {
+  const { name, now, lifetime, modulusLength = 3072, hosts = [] } = options
+  const algorithm = {
+    name: 'RSASSA-PKCS1-v1_5',
+    hash: 'SHA-256',
+    publicExponent: new Uint8Array([1, 0, 1]),
+    modulusLength,
+  }
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+  const certificate = await library().x509.X509CertificateGenerator.createSelfSigned(
+    {
+      name: `CN=${name.replace(/[^A-Za-z0-9.:\-_[\]]/g, '')}`,
+      // It is valid from an hour ago, because the clocks of peers differ.
+      notBefore: new Date(now - hour),
+      notAfter: new Date(now + lifetime),
+      signingAlgorithm: algorithm,
+      keys,
+      ...(hosts.length > 0 && { extensions: [alternativeNames(hosts)] }),
+    },
+    webcrypto,
+  )
+  return {
+    privateKey: exportKey(keys.privateKey),
+    certificate: `${certificate.toString('pem')}\n`,
+  }
+}
+
 const p256 = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const usages = ['sign', 'verify'] as const
 
 /** A private key as PKCS #8 in PEM. */
-export function exportKey(key: webcrypto.CryptoKey): string {
+function exportKey(key: webcrypto.CryptoKey): string {
   return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
 /** Certificates have no fractions of a second (4.1.2.5). */
 function wholeSeconds(moment: Milliseconds): Date {
   return new Date(Math.floor(moment / 1000) * 1000)
+}
+
+/** The names for which a certificate is valid, DNS names and IP addresses (4.2.1.6). */
+function alternativeNames(names: readonly string[], critical = false): x509.Extension {
+  const general = names.map(value => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const)
+  return new (library().x509.SubjectAlternativeNameExtension)(general, critical)
+}
+
+/** The names an authority may issue for: DNS names, each with all names below it, and networks in CIDR notation. */
+export interface PermittedNames {
+  readonly names: readonly string[]
+  readonly networks: readonly string[]
+}
+
+/** Name constraints that permit only these names and networks. The extension is critical, as RFC 5280 demands. */
+function nameConstraints({ names, networks }: PermittedNames): x509.Extension {
+  const { asn1, structures, x509 } = library()
+  const { GeneralName, GeneralSubtree, GeneralSubtrees, NameConstraints } = structures
+  const subtree = (base: InstanceType<typeof GeneralName>) => new GeneralSubtree({ base })
+  const none = [
+    ...(names.length > 0 ? [] : [new GeneralName({ dNSName: '' })]),
+    ...(networks.length > 0 ? [] : everywhere.map(iPAddress => new GeneralName({ iPAddress }))),
+  ].map(subtree)
+  const permitted = [
+    ...names.map(dNSName => subtree(new GeneralName({ dNSName }))),
+    ...networks.map(iPAddress => subtree(new GeneralName({ iPAddress }))),
+  ]
+  const constraints = new NameConstraints({
+    ...(permitted.length > 0 ? { permittedSubtrees: new GeneralSubtrees(permitted) } : {}),
+    ...(none.length > 0 ? { excludedSubtrees: new GeneralSubtrees(none) } : {}),
+  })
+  const value = asn1.AsnConvert.serialize(constraints)
+  return new x509.Extension(structures.id_ce_nameConstraints, true, value)
+}
+
+const everywhere = ['0.0.0.0/0', '::/0'] as const
+
+/**
+ * Makes a function of a certificate's name constraints: whether it may issue for a DNS name or an IP address. Malformed constraints permit
+ * nothing.
+ */
+function nameConstraintCheck(extensions: readonly x509.Extension[]): (name: string) => boolean {
+  const { asn1, structures } = library()
+  const found = extensions.find(({ type }) => type === structures.id_ce_nameConstraints)
+  if (found === undefined) return () => true
+  try {
+    const constraints = asn1.AsnConvert.parse(found.value, structures.NameConstraints)
+    const { permittedSubtrees, excludedSubtrees } = constraints
+    const permitted = subtrees(permittedSubtrees)
+    const excluded = subtrees(excludedSubtrees)
+    return name => {
+      const kind = isIP(name) === 0 ? 'names' : 'networks'
+      if (excluded[kind].some(within => within(name))) return false
+      return permitted[kind].length === 0 || permitted[kind].some(within => within(name))
+    }
+  } catch {
+    return () => false
+  }
+}
+
+type Within = (name: string) => boolean
+
+type Subtrees = Iterable<{
+  readonly base: { readonly dNSName?: string; readonly iPAddress?: string }
+}>
+
+function subtrees(from: Subtrees | undefined): { names: Within[]; networks: Within[] } {
+  const names: Within[] = []
+  const networks: Within[] = []
+  for (const { base } of from ?? []) {
+    if (base.dNSName !== undefined) names.push(belowName(base.dNSName.toLowerCase()))
+    if (base.iPAddress !== undefined) networks.push(inNetwork(base.iPAddress))
+  }
+  return { names, networks }
+}
+
+/** A name "constructed by simply adding zero or more labels to the left". After a leading dot it is one or more labels, as in OpenSSL. */
+function belowName(base: string): Within {
+  if (base === '') return () => true
+  if (base.startsWith('.')) return name => name.endsWith(base)
+  return name => name === base || name.endsWith(`.${base}`)
+}
+
+function inNetwork(cidr: string): Within {
+  // This throws for an address constraint whose mask is not contiguous.
+  const network = AddressSet.fromCidrs([cidr])
+  return address => network.has(address)
+}
+
+function listNumberExtension(number: number): x509.Extension {
+  const { asn1, structures, x509 } = library()
+  const value = asn1.AsnConvert.serialize(new structures.CRLNumber(number))
+  return new x509.Extension(structures.id_ce_cRLNumber, false, value)
+}
+
+interface Library {
+  readonly x509: typeof x509
+  /** Encoding and decoding of ASN.1. */
+  readonly asn1: typeof asn1
+  /** The structures of RFC 5280. */
+  readonly structures: typeof structures
+}
+
+let loaded: Library | undefined
+
+/**
+ * Loads @peculiar/x509 when the first certificate is read or made: it takes a quarter of a second, and most runs need none. It and the ASN.1
+ * modules below it are CommonJS, so functions that use them need not wait.
+ */
+function library(): Library {
+  if (loaded !== undefined) return loaded
+  const require = createRequire(import.meta.url)
+  // The library needs this module loaded before it.
+  require('reflect-metadata')
+  loaded = {
+    x509: require('@peculiar/x509'),
+    asn1: require('@peculiar/asn1-schema'),
+    structures: require('@peculiar/asn1-x509'),
+  }
+  return loaded
 }

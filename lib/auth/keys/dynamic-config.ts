@@ -7,7 +7,7 @@
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
 import type { Milliseconds } from '../../async/clock.ts'
-import { selfSignedCertificate } from '../../x509/self-signed.ts'
+import { selfSignedCertificate } from '../../x509/x509.ts'
 
 export interface Key {
   readonly kid: string

@@ -14,7 +14,6 @@ interface WatchedFileOptions {
    * function: it is written again instead.
    */
   readonly readAgain?: () => Promise<void>
-  /** Writes the file. */
   readonly write: () => Promise<void>
   /** Reports the errors of both. */
   readonly reportFailure: (error: unknown) => void

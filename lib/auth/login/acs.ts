@@ -21,7 +21,6 @@ import type { OutcomeFacts } from '../access/outcome.ts'
 import { ownValues } from '../access/own-cookies.ts'
 import { browserIn } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
-import { useOnce } from './first-use.ts'
 import {
   dropFlow,
   type Flow,
@@ -36,6 +35,7 @@ import {
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
+import { useOnce } from './replay-cache.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
@@ -44,6 +44,8 @@ interface Arrival {
   readonly saml: Saml
   readonly request: Request
   readonly posted: PostedMessage
+  /** The logins of the browser that sent it. */
+  readonly state: LoginState
   /** The address of the link on a page that refuses it. */
   readonly linkTarget: string
 }
@@ -59,12 +61,12 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (typeof posted === 'string') return refuse({ code: posted })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
-  const arrival = { saml, request, posted, linkTarget }
+  const arrival = { saml, request, posted, state, linkTarget }
   const { idpInitiated } = saml.config()
   // The RelayState names a login that began here, so the answer is not one that the IdP began.
   const heldBack = state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
   if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return answerWithoutLogin(arrival, state.cookieState)
+    return answerWithoutLogin(arrival)
   }
   if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
 
@@ -75,7 +77,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
     const { renewing, refusal } = verified
     const asking = open.find(flow => flow.id === relayState)
     if (asking?.passive === true && refusal.code === 'idp_status') {
-      return notPassive(arrival, { flow: asking, state, facts: refusal.facts })
+      return notPassive(arrival, asking, refusal.facts)
     }
     const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
     return renewing || asksAgain ? resumeLogin(arrival, refusal) : refuse(refusal)
@@ -84,8 +86,7 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const expected = {
     config: saml.config(),
     idp: saml.source.last?.entityId ?? '',
-    requests: new Map(open.map(flow => [requestIdOf(flow), flow.began])),
-    asks: new Map(open.map(flow => [requestIdOf(flow), flow.asks])),
+    requests: new Map(open.map(flow => [requestIdOf(flow), flow])),
   }
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
@@ -98,13 +99,13 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
   const used = [`assertion ${checked.subject.assertionId}`]
   if (flow !== undefined) used.push(`request ${flow.id}`)
-  const alone = flow !== undefined && saml.config().onOutage === 'continue'
-  const use = await useOnce(saml, { ids: used, until: checked.until, alone })
+  const ownListSuffices = flow !== undefined && saml.config().onOutage === 'continue'
+  const use = await useOnce(saml, { ids: used, until: checked.until, ownListSuffices })
   if (use !== 'first') {
     const code = use === 'again' ? 'replay' : 'store_away'
     return refuse({ code, findings: checked.findings })
   }
-  return startSession(arrival, { verified, checked, flow })
+  return startSession(arrival, { ...verified, checked, flow })
 }
 
 /** The AuthnInstant that was not believed, for the log. Rules with maxAge do not count such a login as recent. */
@@ -120,14 +121,10 @@ function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Sess
  * attacker who knows the ID of the login could only end that login.
  */
 function notPassive(
-  { saml, request }: Arrival,
-  of: {
-    readonly flow: Flow
-    readonly state: LoginState
-    readonly facts: Refusal['facts']
-  },
+  { saml, request, state }: Arrival,
+  flow: Flow,
+  facts: Refusal['facts'],
 ): Response {
-  const { flow, state, facts } = of
   saml.count('not_passive')
   saml.log.info('a passive login ends without a session', { request: request.id, ...facts })
   const { last, logout } = state
@@ -145,14 +142,13 @@ function notPassive(
 /** Makes the session and sends the browser on to the redirect endpoint. */
 async function startSession(
   { saml, request, posted, linkTarget }: Arrival,
-  of: {
-    readonly verified: VerifiedResponse
-    readonly checked: CheckedAssertion
-    readonly flow: Flow | undefined
-  },
+  {
+    encrypted,
+    assertion,
+    checked,
+    flow,
+  }: VerifiedResponse & { readonly checked: CheckedAssertion; readonly flow: Flow | undefined },
 ): Promise<Response> {
-  const { verified, checked, flow } = of
-  const { encrypted, assertion } = verified
   const established = await saml.sessions.establish(checked.subject, request, linkTarget)
   if ('refuse' in established) {
     saml.count('session_refused')
@@ -216,12 +212,10 @@ const LONGEST_RELAY = 2000
  * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
  * are missing, the browser posts the answer again from a page of ours, once.
  */
-async function answerWithoutLogin(
-  arrival: Arrival,
-  cookieState: LoginState['cookieState'],
-): Promise<Response> {
-  const { saml, request, posted } = arrival
+async function answerWithoutLogin(arrival: Arrival): Promise<Response> {
+  const { saml, request, posted, state } = arrival
   const { encoded, relayState } = posted
+  const { cookieState } = state
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
   const heldBack = !signedIn && (cookieState === 'absent' || (cookieState === 'state' && !sent))
@@ -250,14 +244,14 @@ async function answerWithoutLogin(
     received: `${received[cookieState]}; ${count} cookies in all`,
   }
   const isOurs = flowIdIn(relayState) !== undefined
-  const state = {
+  const relayed = {
     what: 'RelayState',
     ok: isOurs,
     expected: 'the ID of a login begun here',
     received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
   }
   const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
-  const findings = [finding, state]
+  const findings = [finding, relayed]
   return resumeLogin(arrival, { code: codes[cookieState], findings, facts }, signedIn)
 }
 

@@ -52,7 +52,6 @@ export interface FormStore {
   bind(id: string, owner: string): Promise<Place | undefined | 'away'>
   /** Takes a form out of the store. When several instances ask, one gets it. */
   take(id: string): Promise<SealedForm | undefined | 'away'>
-  /** Removes a form. */
   forget(id: string): void
 }
 
@@ -187,7 +186,7 @@ export class KeptForms {
     this.#unknown.delete(id)
   }
 
-  /** Deletes a form. */
+  /** Deletes a form here and in the store. */
   #remove(id: string): void {
     this.#delete(id)
     this.#store?.forget(id)

@@ -1,7 +1,7 @@
 /**
  * The parts that the steps of login and logout share: those the service was given, and those it has made.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
 import type { Logger } from '../../log/log.ts'
@@ -14,7 +14,7 @@ import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
 import type { FormStore, KeptForms } from './kept-forms.ts'
-import type { UsedIds } from './replay-cache.ts'
+import type { SharedIds, UsedIds } from './replay-cache.ts'
 import type { WorkerPool } from './worker/pool.ts'
 
 /** The parts the SAML service is given. */
@@ -40,14 +40,8 @@ export interface SamlParts {
 }
 
 /** The state of logins that instances share by a store. */
-export interface SharedParts {
+export interface SharedParts extends SharedIds {
   readonly forms: FormStore
-  /** Marks IDs as used at all instances, all of them or none. Never throws. */
-  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
-  /** Marks IDs as used that only this instance has marked so far. While the store is away, `refillFrom` does that later. */
-  tellLater(ids: readonly string[], until: Milliseconds): void
-  /** Sets the list of this instance, which is written to the store now and after each connect: the store may have lost its data. */
-  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
   /** Adds to the counts of keys, and answers the counts of all instances. No request waits for it. */
   countTries(keys: readonly string[], by: 1 | -1): Promise<readonly number[] | undefined>
 }
@@ -56,7 +50,7 @@ export interface Saml extends SamlParts {
   readonly source: IdpMetadataSource
   /** The pools of threads that verify messages. Logins and logouts have a pool each, so that neither waits for the other. */
   readonly verifiers: { readonly login: WorkerPool; readonly logout: WorkerPool }
-  readonly tries: DecryptionTries
+  readonly beginTries: ReturnType<typeof decryptionTries>
   readonly replayCache: UsedIds
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
@@ -73,49 +67,39 @@ const MOST_KEYS = 50_000
  * holds an encrypted assertion has to send its EncryptedKey again each time: without the plain text no other can be made that
  * opens to the same key. An honest IdP makes a new one for each message, so a count concerns no other login.
  */
-export class DecryptionTries {
-  readonly #shared: Pick<SharedParts, 'countTries'> | undefined
-
-  constructor(shared?: Pick<SharedParts, 'countTries'>) {
-    this.#shared = shared
+export function decryptionTries(shared?: Pick<SharedParts, 'countTries'>) {
+  // The counts do not expire, or an attacker would wait for that. The least recently tried key is forgotten first.
+  const refused = recentEntries<string, number>(MOST_KEYS)
+  const count = (key: string) => refused.get(key) ?? 0
+  // No message waits for the other instances, or the time of its answer would show that it was decrypted. So each instance may
+  // still allow the tries it has under way when the others reach the limit.
+  const share = async (keys: readonly string[], by: 1 | -1) => {
+    if (keys.length === 0) return
+    const counts = (await shared?.countTries(keys, by)) ?? []
+    for (const [index, key] of keys.entries()) {
+      const all = counts[index] ?? 0
+      if (all > count(key)) refused.set(key, all)
+    }
   }
-
-  /** The counts do not expire, or an attacker would wait for that. The least recently tried key is forgotten first. */
-  readonly #refused = recentEntries<string, number>(MOST_KEYS)
-
   /** Allows or refuses the decryption of one message. A try counts from its start, so many at once are limited like a sequence. */
-  begin() {
+  return () => {
     let tried: readonly string[] = []
-    const count = (key: string) => this.#refused.get(key) ?? 0
     return {
       /** Whether a message with these keys may be decrypted. */
       mayDecrypt: (keys: readonly string[]): boolean => {
         if (keys.some(key => count(key) >= MOST_TRIES)) return false
         tried = keys
-        for (const key of keys) this.#refused.set(key, count(key) + 1)
-        void this.#share(keys, 1)
+        for (const key of keys) refused.set(key, count(key) + 1)
+        void share(keys, 1)
         return true
       },
       /** Whether the message asked for a decryption. */
       asked: () => tried.length > 0,
       /** Takes the tries back, because the IdP has signed the message. */
       verified: () => {
-        for (const key of tried) this.#refused.set(key, Math.max(0, count(key) - 1))
-        void this.#share(tried, -1)
+        for (const key of tried) refused.set(key, Math.max(0, count(key) - 1))
+        void share(tried, -1)
       },
-    }
-  }
-
-  /**
-   * Counts the tries at all instances. No message waits for that, or the time of its answer would show that it was decrypted.
-   * So each instance may still allow the tries it has under way when the others reach the limit.
-   */
-  async #share(keys: readonly string[], by: 1 | -1): Promise<void> {
-    if (keys.length === 0) return
-    const counts = (await this.#shared?.countTries(keys, by)) ?? []
-    for (const [index, key] of keys.entries()) {
-      const all = counts[index] ?? 0
-      if (all > (this.#refused.get(key) ?? 0)) this.#refused.set(key, all)
     }
   }
 }

@@ -3,7 +3,8 @@
  *
  * Bounded, in memory, and kept in small files across restarts (`keys/lapsing-marks.ts`): a captured answer must not sign in a second
  * time because the service was updated in between. Each ID is kept, as a hash, until the checks of times refuse its message anyway:
- * `["<hash>", <until, milliseconds since the epoch>]`. Several processes can put a store of their own behind the same interface.
+ * `["<hash>", <until, milliseconds since the epoch>]`. Several processes can put a store of their own behind the same interface, and
+ * instances that share a store mark the IDs there first.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -24,6 +25,47 @@ export interface UsedIds {
   livingMarks(): Iterable<readonly [mark: string, until: Milliseconds]>
   /** Settles when nothing is being read or written any more. */
   close(): Promise<void>
+}
+
+/** The used IDs that instances share by a store. */
+export interface SharedIds {
+  /** Marks IDs as used at all instances, all of them or none. Never throws. */
+  useIds(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'away'>
+  /** Marks IDs as used that only this instance has marked so far. While the store is away, `refillFrom` does that later. */
+  tellLater(ids: readonly string[], until: Milliseconds): void
+  /** Sets the list of this instance, which is written to the store now and after each connect: the store may have lost its data. */
+  refillFrom(list: Pick<UsedIds, 'livingMarks'>): void
+}
+
+/**
+ * Marks the IDs of a message as used: first in the shared store, where there is one, so that only one instance accepts an
+ * answer, then in the list of this instance. Answers `unsure` when the store cannot be asked and `ownListSuffices` is false.
+ *
+ * While the store is away, only the list of this instance can be asked. For a login that began here this suffices, because an
+ * attacker who sends its answer to another instance would need the cookie of that login too. An unsolicited answer needs no
+ * cookie, so it is refused before its IDs are marked. When the store is back, a reload of the page succeeds.
+ */
+export async function useOnce(
+  { replayCache, shared }: UsedIdLists,
+  { ids, until, ownListSuffices }: UsedMessage,
+): Promise<'first' | 'again' | 'unsure'> {
+  const asked = await shared?.useIds(ids, until)
+  if (asked === 'again') return 'again'
+  if (asked === 'away' && !ownListSuffices) return 'unsure'
+  if (!(await replayCache.consume(ids, until))) return 'again'
+  if (asked === 'away') shared?.tellLater(ids, until)
+  return 'first'
+}
+
+interface UsedIdLists {
+  readonly replayCache: Pick<UsedIds, 'consume'>
+  readonly shared?: Pick<SharedIds, 'useIds' | 'tellLater'> | undefined
+}
+
+interface UsedMessage {
+  readonly ids: readonly string[]
+  readonly until: Milliseconds
+  readonly ownListSuffices: boolean
 }
 
 /** The most IDs; each costs some 200 bytes. Only verified messages get this far, so other clients cannot fill the list. */

@@ -28,7 +28,7 @@ import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
 import { lastOwner } from './login-state.ts'
 import {
-  DecryptionTries,
+  decryptionTries,
   type LoginKind,
   loginAddress,
   returnPath,
@@ -95,7 +95,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     ...parts,
     source,
     verifiers,
-    tries: new DecryptionTries(parts.shared),
+    beginTries: decryptionTries(parts.shared),
     replayCache,
     forms: new KeptForms(clock, parts.random, parts.shared?.forms),
     room: new Allowance(FORMS),

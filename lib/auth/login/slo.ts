@@ -27,11 +27,11 @@ import { shortName, status } from '../../saml/xml/vocabulary.ts'
 import { isByWorker } from '../access/navigation.ts'
 import { challenge } from '../pages/failure-page.ts'
 import type { Sentence } from '../pages/language.ts'
-import { useOnce } from './first-use.ts'
 import { keepKnown, stateOf } from './login-state.ts'
 import { loginAddress, newHead, type Saml } from './parts.ts'
 import { readPost } from './post.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
+import { useOnce } from './replay-cache.ts'
 import { sendMessage } from './send.ts'
 import { clientOf, verify } from './verify.ts'
 import type { Client } from './worker/pool.ts'
@@ -223,7 +223,7 @@ async function answerRequest(
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
   // Messages that any client can send must not fill the replay cache, or no login would be accepted any more.
-  const once = { ids: used, until, alone: true }
+  const once = { ids: used, until, ownListSuffices: true }
   if (signed && (await useOnce(saml, once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 

@@ -35,7 +35,7 @@ export async function verify<Verified extends { readonly ok: true }>(
  */
 export async function verifyLogin(saml: Saml, encoded: string, client: Client) {
   const used = saml.source.current()
-  const tries = saml.tries.begin()
+  const tries = saml.beginTries()
   const verdict = await checkNow(saml, rules =>
     saml.verifiers.login.run({ kind: 'response', encoded, rules }, client, tries.mayDecrypt),
   )

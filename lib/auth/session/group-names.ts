@@ -25,16 +25,6 @@ const LARGEST = 4 * 1024 * 1024
 const MOST_LINES = 100_000
 const LONGEST_NAME = 256
 
-/** The name of a group that is in the table; undefined when it is not. */
-export function nameOfGroup(sent: string, { names }: GroupTable): string | undefined {
-  return names.get(sent.toLowerCase())
-}
-
-/** Whether a group that is not in the table has the same text as one of the table's names. */
-export function claimsName(group: string, { given }: GroupTable): boolean {
-  return given.has(group.toLowerCase())
-}
-
 /** The table, or the problem of the file with its line. */
 export function readGroupTable(text: string): GroupTable | string {
   const names = new Map<string, string>()

@@ -7,7 +7,7 @@ import { nameIdFormats } from '../../saml/xml/vocabulary.ts'
 import { trimXml } from '../../saml/xml/xml.ts'
 import type { Config } from '../config/config.ts'
 import { mapClaims } from './claim.ts'
-import { claimsName, type GroupTable, nameOfGroup } from './group-names.ts'
+import type { GroupTable } from './group-names.ts'
 
 type Rules = Config['identity']
 
@@ -70,11 +70,11 @@ function groupsOf(
   const patterns = groups.map(globOf)
   const isKept = (value: string) => patterns.length === 0 || patterns.some(p => p.test(value))
   const named = values.flatMap(value => {
-    const name = table && nameOfGroup(value, table)
+    const name = table?.names.get(value.toLowerCase())
     if (!isKept(name ?? value)) return []
     if (name !== undefined) return [name]
     const own = groupForm === 'name' ? commonName(value) : value
-    return table !== undefined && claimsName(own, table) ? [] : [own]
+    return table?.given.has(own.toLowerCase()) === true ? [] : [own]
   })
   return [...new Set(named)]
 }

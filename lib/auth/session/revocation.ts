@@ -41,7 +41,6 @@ interface RevocationOptions {
   readonly log: Logger
   /** The longest lifetime of a session. Entries are dropped after it. */
   readonly lifetime: () => Milliseconds
-  /** The most entries. */
   readonly most?: number
   readonly files?: FileCalls
 }
@@ -140,7 +139,6 @@ export class RevocationList {
     return { isWritten: await this.#marks.add(entered) }
   }
 
-  /** The entries by mark. */
   get entries(): ReadonlyMap<string, RevocationEntry> {
     return this.#entries
   }

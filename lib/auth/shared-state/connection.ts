@@ -18,13 +18,8 @@ import { Failure } from '../../errors.ts'
 import type { StateConfig } from '../config/config.ts'
 
 /** The address of a store, and the user there. */
-interface StoreAddress {
-  readonly host: string
-  readonly port: number
-  readonly database: number
-  readonly user: string | undefined
-  readonly password: string | undefined
-  readonly tls: boolean
+interface StoreAddress
+  extends Pick<StateConfig, 'host' | 'port' | 'database' | 'user' | 'password' | 'tls'> {
   /** PEM of authorities besides those of Node.js. */
   readonly authorities: readonly string[] | undefined
 }
@@ -65,19 +60,16 @@ export async function dialStore(
   authorities: readonly string[] | undefined,
   time: TimeLimit,
 ): Promise<Connection> {
-  const { sentinels, user, password, tls, database } = config
-  const common = { database, user, password, tls, authorities }
-  if (sentinels.length === 0) {
-    return connect({ ...common, host: config.host, port: config.port }, time)
-  }
+  const { sentinels, sentinelPassword: password } = config
+  const store = { ...config, authorities }
+  if (sentinels.length === 0) return connect(store, time)
   const problems: unknown[] = []
   const each = { ...time, within: time.within / sentinels.length }
   for (const sentinel of sentinels) {
     try {
-      const address = { ...common, ...sentinel, database: 0, user: undefined }
-      const asked = { ...address, password: config.sentinelPassword }
+      const asked = { ...store, ...sentinel, database: 0, user: undefined, password }
       const node = await askSentinel(asked, config.host, each)
-      return await connect({ ...common, ...node }, time)
+      return await connect({ ...store, ...node }, time)
     } catch (error) {
       problems.push(error)
     }

@@ -48,10 +48,14 @@ export interface ExpectedAssertion {
   readonly config: AssertionRules
   /** Entity ID of the IdP. */
   readonly idp: string
-  /** IDs of the requests this browser has under way, with the moment each was made. */
-  readonly requests: ReadonlyMap<string, Milliseconds>
-  /** The requirements of some requests beyond the settings. */
-  readonly asks?: ReadonlyMap<string, LoginAsks | undefined>
+  /** The requests that this browser has under way, by their IDs. */
+  readonly requests: ReadonlyMap<string, AwaitedRequest>
+}
+
+interface AwaitedRequest {
+  readonly began: Milliseconds
+  /** Its requirements beyond the settings. */
+  readonly asks?: LoginAsks | undefined
 }
 
 export type AssertionReason =
@@ -257,9 +261,10 @@ class Check {
     { statements }: AssertionFacts,
     requestId: string | undefined,
   ): AuthnStatementFacts | undefined {
-    const { requests, config, asks } = this.#expected
+    const { requests, config } = this.#expected
     const { clockSkew } = config
-    const own = requestId === undefined ? undefined : asks?.get(requestId)
+    const request = requests.get(requestId ?? '')
+    const own = request?.asks
     const forceAuthn = config.forceAuthn || own?.anew === true
     const askedBySettings = config.authnContextComparison === 'exact' ? config.authnContext : []
     const contexts = own?.contexts.length ? own.contexts : askedBySettings
@@ -279,9 +284,9 @@ class Check {
       const facts = { expected: contexts.join(' '), received: contextClass, ok }
       this.#note('authn_context', 'AuthnContextClassRef', facts)
     }
-    const asked = requestId === undefined ? undefined : requests.get(requestId)
-    if (forceAuthn && asked !== undefined) {
-      this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', asked - clockSkew))
+    if (forceAuthn && request !== undefined) {
+      const earliest = request.began - clockSkew
+      this.#note('authn_stale', 'AuthnInstant', compared(instant, 'from', earliest))
       this.#note('authn_future', 'AuthnInstant', compared(instant, 'until', this.#now + clockSkew))
     }
     return statement

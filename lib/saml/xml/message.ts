@@ -102,16 +102,11 @@ export interface RefusedMessage {
 export type Difference = Omit<AssertionFinding, 'ok'>
 
 class MessageRefusal extends Error {
-  readonly because: MessageReason
-  readonly more: RefusalFacts
+  readonly refused: RefusedMessage
 
-  constructor(because: MessageReason, problem: string, { finding, ...said }: RefusalFacts) {
-    super(problem)
-    this.because = because
-    this.more =
-      finding === undefined
-        ? said
-        : { ...said, finding: { ...finding, received: finding.received.slice(0, 300) } }
+  constructor(refused: RefusedMessage) {
+    super(refused.problem)
+    this.refused = refused
   }
 }
 
@@ -119,14 +114,19 @@ class MessageRefusal extends Error {
 type RefusalFacts = Pick<RefusedMessage, 'finding' | 'idpStatus' | 'idpMessage'>
 
 /** Ends the reading of a message. */
-export function refuse(because: MessageReason, problem: string, more: RefusalFacts = {}): never {
-  throw new MessageRefusal(because, problem, more)
+export function refuse(
+  because: MessageReason,
+  problem: string,
+  { finding, ...said }: RefusalFacts = {},
+): never {
+  const bounded = finding && { finding: { ...finding, received: finding.received.slice(0, 300) } }
+  throw new MessageRefusal({ ok: false, because, problem, ...said, ...bounded })
 }
 
 /** The thrown refusal as a value. Any other error is a fault of ours and is thrown again. */
 export function refusedBy(error: unknown): RefusedMessage {
   if (!(error instanceof MessageRefusal)) throw error
-  return { ok: false, because: error.because, problem: error.message, ...error.more }
+  return error.refused
 }
 
 /** Scans and parses a message, or a part of one; by default within the limits of messages. */

@@ -12,12 +12,11 @@
  */
 import {
   escapeXml,
-  type GrowingElement,
   localName,
-  Namespaces,
   NOTHING,
   type Prefixes,
-  type WrittenAttribute,
+  prefixOf,
+  type XmlAttribute,
   type XmlDocument,
   type XmlElement,
   type XmlLimits,
@@ -140,7 +139,20 @@ function stop(because: keyof typeof xmlProblems, at: number): never {
   throw new Stop(because, `${xmlProblems[because]} (at character ${at})`)
 }
 
-/** Reads a document piece by piece from `#at` on. */
+/** An element whose end has not been read yet. */
+interface GrowingElement extends XmlElement {
+  end: number
+  text: string
+  content: Array<XmlElement | string>
+  children: XmlElement[]
+}
+
+/** An attribute or a namespace declaration as it was written; its namespace is found when all declarations of its element are known. */
+interface WrittenAttribute extends XmlAttribute {
+  namespace: string
+}
+
+/** Reads a document piece by piece from `#at` on, with its names by Namespaces in XML 1.0. */
 class Scan {
   #at = 0
   #root: XmlElement | undefined
@@ -149,18 +161,26 @@ class Scan {
   #references = 0
   readonly #text: string
   readonly #limits: XmlLimits
-  readonly #namespaces: Namespaces
+  /** The declarations around the document, when it is a part of another one. */
+  readonly #around: Prefixes
   readonly #open: GrowingElement[] = []
+  /** The namespaces of each prefix, the innermost declaration last. */
+  readonly #scope = new Map([['xml', [XML]]])
+  /** The number of declarations in force. */
+  #declared = 0
+  /** The first breach of a rule of namespaces, in words. It is reported only at the end, because other refusals come first. */
+  #breach: string | undefined
+  #borrows = false
 
   constructor(text: string, limits: XmlLimits, around: Prefixes) {
     this.#text = text
     this.#limits = limits
-    this.#namespaces = new Namespaces(around)
+    this.#around = around
   }
 
-  /** Whether the document needs declarations around it. */
+  /** Whether a prefix is declared around the document and not in it. */
   get borrows(): boolean {
-    return this.#namespaces.borrows
+    return this.#borrows
   }
 
   /** The root element; throws a Stop. */
@@ -178,8 +198,9 @@ class Scan {
       else this.#characters()
     }
     if (this.#open.length > 0 || this.#root === undefined) this.#stop('not-well-formed')
-    const { breach } = this.#namespaces
-    if (breach !== undefined) throw new Stop('parser', `the XML is not well-formed: ${breach}`)
+    if (this.#breach !== undefined) {
+      throw new Stop('parser', `the XML is not well-formed: ${this.#breach}`)
+    }
     return this.#root
   }
 
@@ -230,7 +251,7 @@ class Scan {
     if (this.#text.slice(this.#at + 2, end - 1).trimEnd() !== element.tag)
       this.#stop('not-well-formed')
     this.#at = end
-    this.#namespaces.close(element, end)
+    this.#close(element, end)
   }
 
   #startTag(): void {
@@ -244,21 +265,38 @@ class Scan {
     if (this.#open.length >= depth) this.#stop('too-deep')
     this.#elements += 1
     this.#at = named
-    const written = this.#attributesOf()
+    const written = this.#attributesHere()
     const end = this.#after(TAG_END)
     if (end === undefined) this.#stop('not-well-formed')
     this.#at = end
-    const element = this.#namespaces.element(this.#text.slice(at + 1, named), written, at, end)
+    const tag = this.#text.slice(at + 1, named)
+    const declares = this.#declare(written)
+    const attributes =
+      declares.size === written.length ? NONE : this.#attributesOf(written, declares)
+    if (written.length > 0 || tag.startsWith('xmlns')) this.#checkNames(tag, written)
+    const element: GrowingElement = {
+      name: localName(tag),
+      namespace: this.#namespaceOf(prefixOf(tag)),
+      tag,
+      start: at,
+      inside: end,
+      end,
+      declares,
+      attributes,
+      content: [],
+      children: [],
+      text: '',
+    }
     this.#root ??= element
     const parent = this.#open.at(-1)
     parent?.content.push(element)
     parent?.children.push(element)
-    if (this.#namespaces.declared > this.#limits.declarations) this.#stop('too-many-attributes')
+    if (this.#declared > this.#limits.declarations) this.#stop('too-many-attributes')
     if (this.#text.charCodeAt(end - 2) !== SLASH) this.#open.push(element)
-    else this.#namespaces.close(element, end)
+    else this.#close(element, end)
   }
 
-  #attributesOf(): readonly WrittenAttribute[] {
+  #attributesHere(): readonly WrittenAttribute[] {
     let end = this.#after(ATTRIBUTE)
     if (end === undefined) return NONE
     const text = this.#text
@@ -281,6 +319,72 @@ class Scan {
       this.#at = end
     }
     return found
+  }
+
+  /** Ends an element, and with it the force of its declarations. */
+  #close(element: GrowingElement, end: number): void {
+    element.end = end
+    for (const prefix of element.declares.keys()) this.#scope.get(prefix)?.pop()
+    this.#declared -= element.declares.size
+  }
+
+  /** Namespaces, section 3, reserves `xmlns`. xml-crypto omits every attribute whose name begins with it, as a declaration. */
+  #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
+    const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
+    const kept = names.find(name => name.startsWith('xmlns'))
+    if (kept !== undefined) this.#breach ??= `the name ${kept} begins with xmlns`
+  }
+
+  /** Namespaces, section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
+  #declare(written: readonly WrittenAttribute[]): Prefixes {
+    if (!written.some(isDeclaration)) return NOTHING
+    const declares = new Map<string, string>()
+    for (const { tag: name, value: uri } of written.filter(isDeclaration)) {
+      const prefix = name.slice('xmlns:'.length)
+      if (prefix !== '' && uri === '') this.#breach ??= `${name} is empty`
+      // `xml` may be declared as what it is (section 3).
+      const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
+      if (known && !(prefix === 'xml' && uri === XML)) {
+        this.#breach ??= `${name} declares what XML has declared itself`
+      }
+      declares.set(prefix, uri)
+      const scope = this.#scope.get(prefix)
+      if (scope === undefined) this.#scope.set(prefix, [uri])
+      else scope.push(uri)
+    }
+    this.#declared += declares.size
+    return declares
+  }
+
+  #attributesOf(written: readonly WrittenAttribute[], declares: Prefixes): readonly XmlAttribute[] {
+    // A copy has no spare room, unlike the list that has grown.
+    const attributes =
+      declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
+    const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
+    if (prefixed.length === 0) return attributes
+    // Namespaces, section 6.2: the default namespace is not that of attributes.
+    for (const each of prefixed) each.namespace = this.#namespaceOf(prefixOf(each.tag))
+    // Namespaces, section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused a name that is written
+    // twice.
+    const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
+    if (names.size < prefixed.length) this.#breach ??= 'an attribute occurs twice'
+    return attributes
+  }
+
+  /** Only a root uses the default namespace around the document; below it a missing one may be intended. */
+  #borrowed(prefix: string): string | undefined {
+    const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
+    if (uri !== undefined) this.#borrows = true
+    return uri
+  }
+
+  /** Namespaces, section 5: a prefix must be declared. */
+  #namespaceOf(prefix: string): string {
+    const uri = this.#scope.get(prefix)?.at(-1) ?? this.#borrowed(prefix)
+    if (uri === undefined && prefix !== '') {
+      this.#breach ??= `the namespace prefix ${prefix} is not declared`
+    }
+    return uri ?? ''
   }
 
   /** Resolves references (section 4.1): the five predefined entities, and characters that may also stand for themselves. */
@@ -319,6 +423,13 @@ const SPACE = 0x20
 const TAB = 0x09
 const LF = 0x0a
 const CR = 0x0d
+
+const XML = 'http://www.w3.org/XML/1998/namespace'
+const XMLNS = 'http://www.w3.org/2000/xmlns/'
+
+function isDeclaration({ tag }: WrittenAttribute): boolean {
+  return tag === 'xmlns' || tag.startsWith('xmlns:')
+}
 
 const NONE: readonly WrittenAttribute[] = []
 /** What XML 1.0 section 2.2 leaves out of its characters; half a surrogate pair cannot come out of UTF-8. */

@@ -29,7 +29,7 @@ interface XmlName {
   readonly tag: string
 }
 
-interface XmlAttribute extends XmlName {
+export interface XmlAttribute extends XmlName {
   readonly value: string
 }
 
@@ -54,145 +54,10 @@ export interface XmlDocument {
   readonly text: string
 }
 
-/** An element whose end has not been read yet. */
-export interface GrowingElement extends XmlElement {
-  end: number
-  text: string
-  content: Array<XmlElement | string>
-  children: XmlElement[]
-}
-
-/** An attribute or a namespace declaration as it was written; Namespaces says what its prefix means. */
-export interface WrittenAttribute extends XmlAttribute {
-  namespace: string
-}
-
 /** Namespaces by their prefixes; the empty prefix is the default namespace. */
 export type Prefixes = ReadonlyMap<string, string>
 
-/** Makes elements of start tags in the order of the document, by Namespaces in XML 1.0. */
-export class Namespaces {
-  /** The namespaces of each prefix, the innermost declaration last. */
-  readonly #scope = new Map([['xml', [XML]]])
-  /** The number of declarations in force. */
-  declared = 0
-  /** The first breach of a rule, in words. It is reported only at the end, because refusals of the scan come first. */
-  breach: string | undefined
-  /** Whether a prefix is declared around the document and not in it. */
-  borrows = false
-  /** The declarations around the document, when it is a part of another one. */
-  readonly #around: Prefixes
-  #root: GrowingElement | undefined
-
-  constructor(around: Prefixes) {
-    this.#around = around
-  }
-
-  /** The element of a start tag that stands from `start` to `inside`, with its declarations in force. */
-  element(
-    tag: string,
-    written: readonly WrittenAttribute[],
-    start: number,
-    inside: number,
-  ): GrowingElement {
-    const declares = this.#declare(written)
-    const attributes =
-      declares.size === written.length ? NONE : this.#attributesOf(written, declares)
-    if (written.length > 0 || tag.startsWith('xmlns')) this.#checkNames(tag, written)
-    const element: GrowingElement = {
-      name: localName(tag),
-      namespace: this.#namespaceOf(prefixOf(tag)),
-      tag,
-      start,
-      inside,
-      end: inside,
-      declares,
-      attributes,
-      content: [],
-      children: [],
-      text: '',
-    }
-    this.#root ??= element
-    return element
-  }
-
-  /** Ends an element, and with it the force of its declarations. */
-  close(element: GrowingElement, end: number): void {
-    element.end = end
-    for (const prefix of element.declares.keys()) this.#scope.get(prefix)?.pop()
-    this.declared -= element.declares.size
-  }
-
-  /** Section 3 reserves `xmlns`. xml-crypto omits every attribute whose name begins with it, as a declaration. */
-  #checkNames(tag: string, written: readonly WrittenAttribute[]): void {
-    const names = [tag, ...written.filter(one => !isDeclaration(one)).map(one => one.tag)]
-    const kept = names.find(name => name.startsWith('xmlns'))
-    if (kept !== undefined) this.breach ??= `the name ${kept} begins with xmlns`
-  }
-
-  /** Section 5: a prefix cannot be undeclared, and those of XML itself mean one thing. */
-  #declare(written: readonly WrittenAttribute[]): Prefixes {
-    if (!written.some(isDeclaration)) return NOTHING
-    const declares = new Map<string, string>()
-    for (const { tag: name, value: uri } of written.filter(isDeclaration)) {
-      const prefix = name.slice('xmlns:'.length)
-      if (prefix !== '' && uri === '') this.breach ??= `${name} is empty`
-      // `xml` may be declared as what it is (section 3).
-      const known = prefix === 'xml' || prefix === 'xmlns' || uri === XML || uri === XMLNS
-      if (known && !(prefix === 'xml' && uri === XML)) {
-        this.breach ??= `${name} declares what XML has declared itself`
-      }
-      declares.set(prefix, uri)
-      const scope = this.#scope.get(prefix)
-      if (scope === undefined) this.#scope.set(prefix, [uri])
-      else scope.push(uri)
-    }
-    this.declared += declares.size
-    return declares
-  }
-
-  #attributesOf(written: readonly WrittenAttribute[], declares: Prefixes): readonly XmlAttribute[] {
-    // A copy has no spare room, unlike the list that has grown.
-    const attributes =
-      declares.size === 0 ? written.slice() : written.filter(each => !isDeclaration(each))
-    const prefixed = attributes.filter(({ tag }) => tag.includes(':'))
-    if (prefixed.length === 0) return attributes
-    // Section 6.2: the default namespace is not that of attributes.
-    for (const each of prefixed) each.namespace = this.#namespaceOf(prefixOf(each.tag))
-    // Section 6.3: two prefixes for one namespace do not make two attributes. The scan has refused a name that is written
-    // twice.
-    const names = new Set(prefixed.map(({ namespace, name }) => `${namespace} ${name}`))
-    if (names.size < prefixed.length) this.breach ??= 'an attribute occurs twice'
-    return attributes
-  }
-
-  /** Only a root uses the default namespace around the document; below it a missing one may be intended. */
-  #borrowed(prefix: string): string | undefined {
-    const uri = prefix === '' && this.#root !== undefined ? undefined : this.#around.get(prefix)
-    if (uri !== undefined) this.borrows = true
-    return uri
-  }
-
-  /** Section 5: a prefix must be declared. */
-  #namespaceOf(prefix: string): string {
-    const uri = this.#scope.get(prefix)?.at(-1) ?? this.#borrowed(prefix)
-    if (uri === undefined && prefix !== '') {
-      this.breach ??= `the namespace prefix ${prefix} is not declared`
-    }
-    return uri ?? ''
-  }
-}
-
 export const NOTHING: Prefixes = new Map()
-
-const XML = 'http://www.w3.org/XML/1998/namespace'
-const XMLNS = 'http://www.w3.org/2000/xmlns/'
-
-const NONE: readonly XmlAttribute[] = []
-
-function isDeclaration({ tag }: WrittenAttribute): boolean {
-  return tag === 'xmlns' || tag.startsWith('xmlns:')
-}
 
 /** The prefix of a name as written; empty without one. */
 export function prefixOf(tag: string): string {

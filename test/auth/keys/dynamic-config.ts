@@ -13,7 +13,7 @@ import {
 import { readDynamicConfig, saveDynamicConfig } from '../../../lib/auth/keys/dynamic-file.ts'
 import { KeyRing } from '../../../lib/auth/keys/key-ring.ts'
 import { spMetadataXml } from '../../../lib/saml/metadata/sp-metadata.ts'
-import { type SelfSignedOptions, selfSignedCertificate } from '../../../lib/x509/self-signed.ts'
+import { type SelfSignedOptions, selfSignedCertificate } from '../../../lib/x509/x509.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

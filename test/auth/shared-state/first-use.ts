@@ -2,8 +2,8 @@
  * Whether an answer of the identity provider is taken: what the shared store says of its IDs, and what the list of this instance says.
  */
 import t from 'tap'
-import { useOnce } from '../../../lib/auth/login/first-use.ts'
 import type { SharedParts } from '../../../lib/auth/login/parts.ts'
+import { useOnce } from '../../../lib/auth/login/replay-cache.ts'
 
 type Said = 'first' | 'again' | 'away'
 
@@ -24,7 +24,10 @@ async function used(said: Said | undefined, own: boolean, alone: boolean) {
       return own
     },
   }
-  const outcome = await useOnce({ replayCache, shared }, { ids: ['a'], until: 1, alone })
+  const outcome = await useOnce(
+    { replayCache, shared },
+    { ids: ['a'], until: 1, ownListSuffices: alone },
+  )
   return [outcome, ...asked].join(' ')
 }
 

@@ -5,8 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Clock, systemClock } from '../../../lib/async/clock.ts'
-import { useOnce } from '../../../lib/auth/login/first-use.ts'
-import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
+import { openReplayCache, useOnce } from '../../../lib/auth/login/replay-cache.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import { storeNames } from '../../../lib/auth/shared-state/names.ts'
 import { openSharedState, sharedForms } from '../../../lib/auth/shared-state/shared-state.ts'
@@ -48,7 +47,10 @@ async function instance(
   const { revocations } = shared
   if (revocations === undefined) throw new Error('there is a list')
   const use = (id: string, { alone = false, until = clock.now() + hour } = {}) =>
-    useOnce({ replayCache, shared }, { ids: [id, `request of ${id}`], until, alone })
+    useOnce(
+      { replayCache, shared },
+      { ids: [id, `request of ${id}`], until, ownListSuffices: alone },
+    )
   return { log, list, shared, revocations, use }
 }
 

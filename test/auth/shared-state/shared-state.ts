@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { KeptForms } from '../../../lib/auth/login/kept-forms.ts'
-import { DecryptionTries } from '../../../lib/auth/login/parts.ts'
+import { decryptionTries } from '../../../lib/auth/login/parts.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import { openSharedState } from '../../../lib/auth/shared-state/shared-state.ts'
@@ -231,16 +231,16 @@ t.test('a form waits for its user at every instance, and is handed out once', { 
 t.test('attempts at one instance count at the other', { skip }, async t => {
   const store = await startStore(t)
   const [a, b] = [await instance(t, store), await instance(t, store, { name: 'b' })]
-  const [here, there] = [new DecryptionTries(a.shared), new DecryptionTries(b.shared)]
+  const [here, there] = [decryptionTries(a.shared), decryptionTries(b.shared)]
   const count = () => Number(store.cli('get', store.cli('keys', '*tries:*').trim()).trim())
   for (let tries = 1; tries <= 8; tries += 1) {
-    t.ok(here.begin().mayDecrypt(['key']))
+    t.ok(here().mayDecrypt(['key']))
     await until(() => count() === tries)
   }
-  t.ok(there.begin().mayDecrypt(['key']), 'it has not heard of them yet')
-  await until(() => !there.begin().mayDecrypt(['key']))
-  t.notOk(here.begin().mayDecrypt(['key']))
-  const honest = here.begin()
+  t.ok(there().mayDecrypt(['key']), 'it has not heard of them yet')
+  await until(() => !there().mayDecrypt(['key']))
+  t.notOk(here().mayDecrypt(['key']))
+  const honest = here()
   t.ok(honest.mayDecrypt(['other']))
   honest.verified()
 })

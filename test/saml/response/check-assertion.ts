@@ -53,7 +53,7 @@ function judge(
   const expected = {
     config: { ...config, ...what.config },
     idp,
-    requests: new Map([['_a', now - 1000]]),
+    requests: new Map([['_a', { began: now - 1000 }]]),
   }
   const message = {
     response: { ...response, ...what.response },

@@ -5,7 +5,7 @@ import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
 import { judgeOwnCertificate, judgeOwners } from '../../../../lib/auth/doctor/checks/keys.ts'
 import { readDynamicConfig } from '../../../../lib/auth/keys/dynamic-file.ts'
-import { selfSignedCertificate } from '../../../../lib/x509/self-signed.ts'
+import { selfSignedCertificate } from '../../../../lib/x509/x509.ts'
 import { startPatient } from '../../../fixtures/gateway/patient.ts'
 
 const day = 86_400_000
