@@ -4,7 +4,6 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
@@ -337,9 +336,8 @@ export class Answerer {
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
-    const lifetime = request.lifetime ?? Lifetime.until(request.signal)
     try {
-      const source = await begunSource(content.open(), lifetime)
+      const source = await begunSource(content.open(), request.lifetime)
       begun = true
       return { ...answer, content: { ...content, open: () => source } }
     } catch (error) {
@@ -370,7 +368,7 @@ export class Answerer {
     try {
       const { uri } = file
       const via = sharedChain(request.fields, pseudonyms)
-      const lifetime = request.lifetime ?? Lifetime.until(request.signal)
+      const { lifetime } = request
       const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
       const answer = await resultInTime(asked, clock, wait)
       answer?.response.content.close()

@@ -74,10 +74,8 @@ export interface Request {
   holder?: object | undefined
   /** Moment the head had arrived, in milliseconds since the epoch. */
   readonly received: number
-  /** Fires when the client has disconnected or the exchange is over. */
-  readonly signal: AbortSignal
-  /** Ends as `signal` fires, without the cost of a signal. Requests of a server have it. */
-  readonly lifetime?: Lifetime
+  /** Ends when the client has disconnected or the exchange is over. */
+  readonly lifetime: Lifetime
 }
 
 /** The target of a tunnel, with the label that the handler which opened it gives to the requests inside. */

@@ -339,6 +339,8 @@ type ReadRequest = Pick<
 /** A request on a connection, as its handler sees it. Its lifetime ends with the exchange, or when the client has disconnected. */
 export class LiveRequest extends Lifetime implements Request, Member {
   place = 0
+  /** A property of its own, so that copies of the request have it. */
+  readonly lifetime: Lifetime = this
   readonly id: string
   readonly method: string
   readonly target: Target
@@ -381,10 +383,6 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.secure = connection.secure
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
     this.clientPlace = connection.clientPlace
-  }
-
-  get lifetime(): Lifetime {
-    return this
   }
 
   gone(): void {
