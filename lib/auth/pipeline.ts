@@ -17,7 +17,7 @@ import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts, PassReason } from './access/outcome.ts'
-import { type Place, placeOf } from './access/own-origin.ts'
+import { placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
@@ -36,9 +36,8 @@ import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
 
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import type { Brand } from './pages/brand.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
-import type { PageMaker } from './pages/page.ts'
+import type { Brand, PageMaker } from './pages/page.ts'
 import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
@@ -66,9 +65,9 @@ export interface PipelineParts {
 }
 
 /** A request, and the facts that decide its answer. */
-interface Asked<A> {
+interface Asked<A> extends DeniedRequest {
   readonly request: Request
-  readonly place: Place
+  readonly saml: SamlService
   /** IP address of the client as far as it can be believed. */
   readonly client: string
   readonly rules: Rules
@@ -90,7 +89,7 @@ export function answer<A extends Response | TakenOver>(
 ): Answer<A> {
   const rules = parts.rules()
   const { config, backend } = rules
-  const { sessions, failurePage, clock, instanceId } = parts
+  const { saml, sessions, failurePage, clock, instanceId } = parts
 
   // 1. The target is read. Only this reading counts from here on.
   const client = backend.client(request).address
@@ -107,14 +106,13 @@ export function answer<A extends Response | TakenOver>(
   const session = () => sessions.read(request)
   const now = clock.now()
   const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
-  const asked = { request, place, client, rules, parts, forward }
+  const asked = { request, place, client, config, saml, failurePage, rules, parts, forward }
   return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
 
 /** 3. The verdict is carried out. */
 function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked<A>): Answer<A> {
-  const { request, place, client, parts } = asked
-  const { saml, failurePage } = parts
+  const { request, place, client, config, saml, failurePage, parts } = asked
   switch (verdict.verdict) {
     case 'loop':
       return failurePage({ request, code: 'loop_detected' })
@@ -133,7 +131,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'own-page': {
       const { path, session } = verdict
-      const { backend, config } = asked.rules
+      const { backend } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
       return continueWhenReady(backend.identityOf(session), sentFields => {
@@ -149,19 +147,14 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     case 'anyone':
       return passOpen(asked, { because: 'anyone' })
     case 'preflight': {
-      const { signal } = request
-      // `signal` is a getter of the request, which a copy of its own properties does not have.
-      const bare = { ...request, signal, fields: withoutCredentials(request.fields) }
-      return passOpen(asked, { as: bare, because: 'preflight' })
+      const as = withFields(request, withoutCredentials(request.fields))
+      return passOpen(asked, { as, because: 'preflight' })
     }
     case 'renewal': {
       const { session } = verdict
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      const { baseUrl } = asked.rules.config
-      const { sessions } = parts
-      return renewOnTheWay(request, session, { baseUrl, sessions }).then(page => {
-        return withFacts(page, about)
-      })
+      const by = { baseUrl: config.baseUrl, sessions: parts.sessions }
+      return renewOnTheWay(request, session, by).then(page => withFacts(page, about))
     }
     case 'refused-page': {
       const user = verdict.session?.subject
@@ -170,7 +163,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
       return withFacts(failurePage({ request, code, words }), { client, outcome: 'own-page' })
     }
     case 'refused':
-      return withFacts(refusedByRule(verdict, deniedOf(asked)), { client })
+      return withFacts(refusedByRule(verdict, asked), { client })
     case 'authenticated':
       return authenticated(asked, verdict.session)
     case 'login-needed': {
@@ -181,23 +174,13 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
   }
 }
 
-function deniedOf({
-  request,
-  place,
-  rules,
-  parts,
-}: Omit<Asked<unknown>, 'forward'>): DeniedRequest {
-  const { saml, failurePage } = parts
-  return { request, place, config: rules.config, saml, failurePage }
-}
-
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
   session: ReadSession,
 ): Answer<A> {
-  const { request, place, client, rules, parts } = asked
-  const { saml, sessions, failurePage, clock } = parts
-  const refused = refusedSocket(request, rules.config, failurePage)
+  const { request, place, client, saml, parts } = asked
+  const { sessions, clock } = parts
+  const refused = refusedSocket(asked)
   if (refused !== undefined) return refused
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
@@ -250,13 +233,13 @@ function passOpen<A extends Response | TakenOver>(
 
 /** The one way to the backend, with a session and without. */
 function pass<A extends Response | TakenOver>(
-  { request, rules, parts, forward }: Asked<A>,
+  { request, rules, failurePage, forward }: Asked<A>,
   admitted: AdmittedRequest,
   facts: OutcomeFacts,
 ): Promise<A | Response> {
   return forward(rules.backend, admitted).then(
     answered => withFacts(answered, facts),
-    (error: unknown) => withFacts(errorResponse(request, error, parts.failurePage), facts),
+    (error: unknown) => withFacts(errorResponse(request, error, failurePage), facts),
   )
 }
 
@@ -266,11 +249,15 @@ function pass<A extends Response | TakenOver>(
  * response says itself who may keep it.
  */
 function unconditional(request: Request): Request {
-  const { method, fields, signal } = request
+  const { method, fields } = request
   if (method !== 'GET' && method !== 'HEAD') return request
   const without = fields.where(name => !isCondition(name))
+  return without === fields ? request : withFields(request, without)
+}
+
+function withFields(request: Request, fields: Fields): Request {
   // `signal` is a getter of the request, which a copy of its own properties does not have.
-  return without === fields ? request : { ...request, signal, fields: without }
+  return { ...request, signal: request.signal, fields }
 }
 
 function isCondition(name: string): boolean {
@@ -304,18 +291,16 @@ async function login(
   verdict: Extract<Verdict, { verdict: 'login-needed' }>,
   asked: Omit<Asked<unknown>, 'forward'>,
 ): Promise<Response> {
-  const { request, place, rules, parts } = asked
-  const { saml, readForm, failurePage } = parts
+  const { request, place, config, saml, failurePage, parts } = asked
   const { from, how, session } = verdict
   const signedIn = session !== undefined
-  const { config } = rules
   const returnTo = pathAndQuery(place)
-  if (from === 'api') return programNeedsLogin(verdict, deniedOf(asked))
+  if (from === 'api') return programNeedsLogin(verdict, asked)
   const host = { domain: config.domain, base: config.baseUrl, returnTo }
   const cannot = cannotLogIn(request, host, failurePage)
   if (cannot !== undefined) return cannot
-  const form = await readForm(request, config, saml.formSender(request, returnTo))
-  if (typeof form === 'string') return formNotKept(form, verdict, deniedOf(asked))
+  const form = await parts.readForm(request, config, saml.formSender(request, returnTo))
+  if (typeof form === 'string') return formNotKept(form, verdict, asked)
   if (form === undefined) return saml.startLogin(request, { returnTo, how, signedIn })
   const { origin } = form
   return origin === undefined

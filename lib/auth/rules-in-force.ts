@@ -6,7 +6,7 @@
 import type { Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
-import { readBrand } from './pages/brand.ts'
+import { readBrand } from './pages/page.ts'
 import type { Rules } from './pipeline.ts'
 import { GroupNames } from './session/group-names.ts'
 

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { type Property, takeOwnership } from '../admin-socket.ts'
-import { type Clock, systemClock } from '../async/clock.ts'
+import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
 import type { Request } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
@@ -20,15 +20,15 @@ import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import { newInstanceId } from './access/instance-id.ts'
-import { placeOf } from './access/own-origin.ts'
+import { placeOf, type RequestHead } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
 import { watchClientIdentity } from './backend/client-identity.ts'
-import type { checkServer } from './check-listener.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
 import { probeAnswerer } from './doctor/probe.ts'
+import type { checkServer } from './forward-auth/listener.ts'
 import { ProbedChecks } from './forward-auth/probed-checks.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
@@ -37,7 +37,7 @@ import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
 import { lastOwner, stateOf } from './login/login-state.ts'
 import { formReader } from './login/resubmission.ts'
-import { type CreateSamlService, createSamlService, type SamlReadings } from './login/service.ts'
+import { type CreateSamlService, createSamlService } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
 import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
@@ -160,7 +160,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   // Pages, sessions and logins.
-  const clientAddress = (request: Request) => rules().backend.client(request).address
+  const clientAddress = (request: RequestHead) => rules().backend.client(request).address
   const page = pageMaker(random, () => rules().brand)
   const opener = { keys, clock, config: () => rules().config.saml }
   const failurePage = failurePageMaker({
@@ -213,7 +213,6 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       ...parts,
       rules,
       instanceId,
-      waiting: () => rules().waiting,
       checkOf: nonce => probed.of(nonce),
     }),
     documents: {
@@ -290,8 +289,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   metrics.read({
     client_connections: () => main.connections,
     websockets: () => tunnels,
-    ...backendReadings(() => rules().backend),
-    ...samlReadings(() => saml.readings()),
+    backend_connections_busy: () => rules().backend.counts().busy,
+    backend_connections_lasting: () => rules().backend.counts().lasting,
+    backend_connections_free: () => rules().backend.counts().free,
+    backend_connections_bound: () => rules().backend.counts().bound,
+    backend_requests_waiting: () => rules().backend.counts().waiting,
+    idp_metadata_fetched_seconds: () => secondsOf(saml.readings().metadataFetched),
+    idp_metadata_valid_until_seconds: () => secondsOf(saml.readings().metadataValidUntil),
+    idp_certificate_ends_seconds: () => secondsOf(saml.readings().idpCertificateEnds),
+    own_certificate_ends_seconds: () => secondsOf(saml.readings().ownCertificateEnds),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
     shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
     group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
@@ -302,10 +308,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.revocations?.whenEnded(ending.lookNow)
-  const endWatch = watchClientIdentity(clock, {
-    log,
-    current: () => ({ config: rules().config, show: identity => rules().backend.show(identity) }),
-  })
+  const endWatch = watchClientIdentity(clock, { log, rules })
   stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
@@ -371,38 +374,20 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   }
 }
 
-/** The figures of the connections to the backend. */
-function backendReadings(backend: () => Backend) {
-  const count = (name: keyof ReturnType<Backend['counts']>) => () => backend().counts()[name]
-  return {
-    backend_connections_busy: count('busy'),
-    backend_connections_lasting: count('lasting'),
-    backend_connections_free: count('free'),
-    backend_connections_bound: count('bound'),
-    backend_requests_waiting: count('waiting'),
-  }
-}
-
-/** The moments of metadata and certificates, seconds since the epoch. */
-function samlReadings(readings: () => SamlReadings) {
-  const moment = (name: keyof SamlReadings) => () => (readings()[name] ?? 0) / 1000
-  return {
-    idp_metadata_fetched_seconds: moment('metadataFetched'),
-    idp_metadata_valid_until_seconds: moment('metadataValidUntil'),
-    idp_certificate_ends_seconds: moment('idpCertificateEnds'),
-    own_certificate_ends_seconds: moment('ownCertificateEnds'),
-  }
-}
-
-interface EndingParts {
-  readonly rules: RulesInForce['current']
-  readonly sessions: Sessions
-  readonly clientAddress: (request: Request) => string
-  readonly instanceId: string
+/** A moment for a metric: seconds since the epoch, 0 when it is unknown. */
+function secondsOf(moment: Milliseconds = 0): number {
+  return moment / 1000
 }
 
 /** Why exchanges that last end before their time. */
-function endings({ rules, sessions, clientAddress, instanceId }: EndingParts) {
+function endings({
+  rules,
+  sessions,
+  clientAddress,
+  instanceId,
+}: Pick<PipelineParts, 'rules' | 'sessions' | 'instanceId'> & {
+  readonly clientAddress: (request: RequestHead) => string
+}) {
   const passes = (request: Request, session: ReadSession | undefined): boolean => {
     const place = placeOf(request, rules().config.domain)
     // The age of the login counts at the arrival of the request. An exchange may last longer than the age its rule allows.
@@ -481,19 +466,15 @@ async function checkListener(
   config: Config,
   parts: Parameters<typeof checkServer>[0],
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
-): Promise<{
-  /** Listens at the inherited socket, if there is one. */
-  readonly listen: (socket: InheritedSocket | undefined) => Promise<CheckAddress | undefined>
-  readonly close: (deadline: AbortSignal) => Promise<void>
-}> {
+) {
   const { forwardAuth } = config
   if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
-  const { checkServer } = await import('./check-listener.ts')
-  const { listenForChecks } = await import('./forward-auth/check-address.ts')
+  const { checkServer, listenForChecks } = await import('./forward-auth/listener.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
-    listen: socket => listenForChecks(server, socket ?? forwardAuth.listen),
-    close: deadline => server.close(deadline),
+    /** Listens at the inherited socket, if there is one. */
+    listen: (socket?: InheritedSocket) => listenForChecks(server, socket ?? forwardAuth.listen),
+    close: (deadline: AbortSignal) => server.close(deadline),
   }
 }
 

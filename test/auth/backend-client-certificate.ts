@@ -131,12 +131,14 @@ t.test('files are read when they have stood still for a look, and once', async t
   const log = createMemoryLog()
   const look = clientIdentityLook({
     log,
-    current: () => ({
+    rules: () => ({
       config: inForce,
-      show: ({ cert }) => {
-        const isNew = cert !== shown
-        shown = cert
-        return isNew
+      backend: {
+        show: ({ cert }) => {
+          const isNew = cert !== shown
+          shown = cert
+          return isNew
+        },
       },
     }),
   })

@@ -5,6 +5,12 @@ import type { Request } from '../../http/message/message.ts'
 import { parseAuthority } from '../../http/message/target.ts'
 import { ownCookies } from './own-cookies.ts'
 
+/** The parts of a request that decide whether it passes, and what answers it when it does not. */
+export type RequestHead = Pick<
+  Request,
+  'id' | 'method' | 'target' | 'version' | 'fields' | 'client'
+>
+
 /** Path and query of a request line. */
 export interface Place {
   readonly path: string
@@ -66,7 +72,7 @@ export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string):
  * Programs other than browsers send no Origin.
  */
 export function isForeignSocket(
-  { fields }: Request,
+  { fields }: Pick<Request, 'fields'>,
   {
     baseUrl,
     webSocketOrigins,
@@ -81,7 +87,7 @@ export function isForeignSocket(
  * Where a user goes after a login for a request of a script: back to the page it ran in, when that is one of ours; else to
  * `asked` when a navigation could have asked for it.
  */
-export function pageOf(request: Request, baseUrl: string, asked: string): string {
+export function pageOf(request: RequestHead, baseUrl: string, asked: string): string {
   const { fields, method } = request
   const page = ownReferer(request, baseUrl)
   if (page !== undefined) return page

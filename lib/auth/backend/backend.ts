@@ -81,7 +81,7 @@ export class Backend {
   readonly #names: readonly string[]
   /** The fields that tell an edge that there is no identity: all identity fields, each of them empty. */
   readonly noIdentity: Fields
-  /** The fields that edges get for a session, without the signed identity. */
+  /** The fields that edges get for a session, where no identity is signed. */
   readonly #whole = new WeakMap<Session, Fields>()
 
   /** Trailer fields that may be passed on. */
@@ -261,16 +261,15 @@ export class Backend {
   wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
     if (session === undefined) return this.noIdentity
     const { config, tokens } = this.#options
-    let whole = this.#whole.get(session)
-    if (whole === undefined) {
-      whole = withEmpty(identityFields(session, config.identityFields), this.#names)
-      this.#whole.set(session, whole)
-    }
-    if (config.identityToken === undefined) return whole
-    const token = tokens.ofRequest(session, asked)
-    return token.then(token => {
+    const whole = (token?: string) => {
       return withEmpty(identityFields(session, config.identityFields, token), this.#names)
-    })
+    }
+    if (config.identityToken !== undefined) return tokens.ofRequest(session, asked).then(whole)
+    const known = this.#whole.get(session)
+    if (known !== undefined) return known
+    const fields = whole()
+    this.#whole.set(session, fields)
+    return fields
   }
 
   /** Event streams do not end by themselves, so the service ends them in good order when it stops. */

@@ -17,10 +17,10 @@ import type { Config } from '../config/config.ts'
 
 interface WatchOptions {
   readonly log: Logger
-  /** The configuration in force, and what shows a certificate from now on; false when it did so already. */
-  readonly current: () => {
+  /** The rules in force. `show` answers false when the backend is shown this certificate already. */
+  readonly rules: () => {
     readonly config: Config
-    readonly show: (identity: KeyAndCertificate) => boolean
+    readonly backend: { readonly show: (identity: KeyAndCertificate) => boolean }
   }
 }
 
@@ -59,13 +59,13 @@ export function watchClientIdentity(clock: Clock, options: WatchOptions): () => 
 }
 
 /** A function that looks at the files once. It never throws. */
-export function clientIdentityLook({ log, current }: WatchOptions): () => Promise<void> {
+export function clientIdentityLook({ log, rules }: WatchOptions): () => Promise<void> {
   /** The files that the next two variables describe. */
   let files: Config['targetClient']
   let taken: string | undefined
   let seen: string | undefined
   return async () => {
-    const { config, show } = current()
+    const { config, backend } = rules()
     const before = seen
     seen = await appearance(config.targetClient)
     // A start or a reload has just read them, but they may have changed since.
@@ -75,7 +75,7 @@ export function clientIdentityLook({ log, current }: WatchOptions): () => Promis
     taken = seen
     try {
       const identity = readClientIdentity(config)
-      if (identity === undefined || !show(identity)) return
+      if (identity === undefined || !backend.show(identity)) return
       const ends = new Date(endOf(identity))
       log.info('the certificate for the backend was read again', { file: files.certificate, ends })
     } catch (error) {

@@ -143,13 +143,12 @@ async function checkAround({
   value: config,
   from,
 }: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, backend, identity, { readBrand }] = await Promise.all([
+  const [keys, idp, neighbours, backend, { readBrand }] = await Promise.all([
     import('../doctor/checks/keys.ts'),
     import('../doctor/checks/idp.ts'),
     import('../doctor/checks/neighbours.ts'),
     import('../doctor/checks/backend.ts'),
-    import('../doctor/checks/identity.ts'),
-    import('../pages/brand.ts'),
+    import('../pages/page.ts'),
   ])
   const machine = { clock: systemClock, random: randomBytes }
   const of = { config, from, warnings: [], groups: undefined, ...machine }
@@ -164,7 +163,7 @@ async function checkAround({
     idp.availability(of),
     backend.authorities(of),
     backend.clientCertificate(of),
-    identity.groupNames(of),
+    backend.groupNames(of),
     logo,
   ])
   const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')

@@ -142,16 +142,18 @@ export class Replay {
       return this.#note(now ? 'let in' : 'refused', { ...changed, ...about })
     }
     const who = typeof user === 'string' ? user : undefined
-    const known = who === undefined ? undefined : this.#people.get(who)
-    const person = who === undefined ? undefined : (known ?? strangerNamed(who))
+    // A person whose login is not in the log counts as one without attributes.
+    const person =
+      who === undefined
+        ? undefined
+        : (this.#people.get(who) ?? { subject: who, attributes: new Map() })
     const verdict = tryRequest(this.#config, { method, path, person, now })
     if (verdict.is === 'own') return
     const { access, because } = verdict
     const change = { who: who ?? '(not signed in)', rule: placeOfRule(access?.rule), because }
     if ((verdict.is === 'passes') === before) return
     if (!before) return this.#note('let in', { ...change, ...about })
-    if (isUndecided(verdict, { person, known, now }))
-      return this.#note('undecided', { ...change, ...about })
+    if (isUndecided(verdict, person, now)) return this.#note('undecided', { ...change, ...about })
     this.#note(verdict.is === 'login' ? 'login' : 'refused', { ...change, ...about })
   }
 
@@ -216,27 +218,16 @@ function pathOf(target: string): string | undefined {
   return slash === -1 ? undefined : target.slice(slash).split('?', 1)[0]
 }
 
-function strangerNamed(subject: string): Person {
-  return { subject, attributes: new Map(), authnInstant: undefined, authnContext: undefined }
-}
-
 /** Whether what the rule asks for is not in the log, so that a refusal says nothing. */
 function isUndecided(
   { access }: ReturnType<typeof tryRequest>,
-  {
-    person,
-    known,
-    now,
-  }: {
-    readonly person: Person | undefined
-    readonly known: Person | undefined
-    readonly now: number
-  },
+  person: Person | undefined,
+  now: number,
 ): boolean {
   if (person === undefined || access === undefined) return false
   if (access.verdict === 'step-up') {
     const timeless = access.because === 'age' && Number.isNaN(now)
-    return timeless || known?.authnInstant === undefined
+    return timeless || person.authnInstant === undefined
   }
   if (access.verdict !== 'refused' && access.verdict !== 'ambiguous') return false
   const allow = access.rule?.allow

@@ -26,12 +26,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   const baseUrl = `https://${domain}`
   const configPath = values.configPath ?? standardConfigPath(instance)
   const { attributes, looseNames, stripDomains, groups, groupForm, only } = identity
-  const claims = attributes.map(({ name, from, list }) => ({
-    name,
-    field: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-    list,
-    aliases: from,
-  }))
+  const claims = ownClaims(identity)
   const { encoding, fieldSize: limit, rename } = identity
   const names = fieldNames(identity.names)
   const { nameIDFormat, allowSHA1, ...saml } = values.saml
@@ -136,6 +131,14 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   }
 }
 
+/** The attributes under `identity.attributes`, in the form of the known ones (session/claim.ts). */
+export function ownClaims({ attributes }: SettingValues['identity']) {
+  return attributes.map(({ name, from, list }) => {
+    const field = `${name.charAt(0).toUpperCase()}${name.slice(1)}`
+    return { name, field, list, aliases: from }
+  })
+}
+
 function stateOf({ state }: WholeValues, instance: string) {
   const { url, user, password, sentinelPassword, certificates, sentinels, onOutage } = state
   if (url === undefined) return undefined
@@ -173,34 +176,36 @@ function digestOf(url = ''): string {
 }
 
 /**
- * The names of changed settings that wait for a restart, as the file spells them. `now` is the configuration that was in force
- * until now.
+ * The names of changed settings that wait for a restart, as the file spells them: those whose wanted value is not the one in
+ * force. `now` is the configuration that was in force until now.
  */
 export function needRestart(
   started: Config,
   wanted: Config,
   now: Config = started,
 ): readonly string[] {
-  const fixed: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
-    ['domain', config => config.domain],
-    ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
-    ['idpMetadataProxy', config => config.saml.idpMetadataProxy],
-    ['idpEntityID', config => config.saml.idpEntityId],
-    ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
-    ['proxy.listenAddress', config => config.listen],
-    ['configPath', config => config.configPath],
-    ['session.revocation', config => config.session.revocation],
-    ['state', config => fixedState(config)],
-    ['keys.shared or keys.file', config => config.sharedKeys],
-    ['admin.listenAddress', config => config.admin],
-    ['forwardAuth.listenAddress', config => config.forwardAuth?.listen],
-    ['limits', fixedLimits],
-    ['timeouts', fixedTimeouts],
-  ]
-  const changed = fixed.filter(([, of]) => !isDeepStrictEqual(of(started), of(wanted)))
-  const target = targetWaits(started, wanted, now) ? ['proxy.targetURL'] : []
-  return [...changed.map(([name]) => name), ...target]
+  const next = inForce(started, wanted, now)
+  return SETTINGS.filter(([, of]) => !isDeepStrictEqual(of(next), of(wanted))).map(([name]) => name)
 }
+
+/** The settings that `inForce` keeps, each with where it stands in the configuration. */
+const SETTINGS: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
+  ['domain', config => config.domain],
+  ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
+  ['idpMetadataProxy', config => config.saml.idpMetadataProxy],
+  ['idpEntityID', config => config.saml.idpEntityId],
+  ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
+  ['proxy.listenAddress', config => config.listen],
+  ['configPath', config => config.configPath],
+  ['session.revocation', config => config.session.revocation],
+  ['state', config => config.state],
+  ['keys.shared or keys.file', config => config.sharedKeys],
+  ['admin.listenAddress', config => config.admin],
+  ['forwardAuth.listenAddress', config => config.forwardAuth?.listen],
+  ['limits', config => config.limits],
+  ['timeouts', config => config.timeouts],
+  ['proxy.targetURL', config => config.target],
+]
 
 /**
  * The configuration in force after a reload: the wanted values, but the values of the start where only a restart can change
@@ -212,6 +217,8 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
+  const { head, fields, connections } = started.limits
+  const { clientHead, clientIdle, clientTaking, drain } = started.timeouts
   return {
     ...wanted,
     domain,
@@ -220,6 +227,7 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     configPath,
     admin,
     sharedKeys,
+    // The connection to the store is opened once. `onOutage` is read at each login.
     state: started.state && {
       ...started.state,
       onOutage: wanted.state?.onOutage ?? started.state.onOutage,
@@ -244,8 +252,9 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
       idpMetadataCertificate,
     },
     session: { ...wanted.session, revocation: started.session.revocation },
-    limits: { ...wanted.limits, ...fixedLimits(started) },
-    timeouts: { ...wanted.timeouts, ...fixedTimeouts(started) },
+    // The public listener is made with these.
+    limits: { ...wanted.limits, head, fields, connections },
+    timeouts: { ...wanted.timeouts, clientHead, clientIdle, clientTaking, drain },
   }
 }
 
@@ -256,23 +265,6 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
 function targetWaits(started: Config, { listen, domain, target }: Config, now: Config): boolean {
   const moves = !isDeepStrictEqual([listen, domain], [started.listen, started.domain])
   return moves && !isDeepStrictEqual(target, now.target)
-}
-
-/**
- * The settings of the connection to the store, which is opened once. `onOutage` is read at each login, so a reload can change
- * it.
- */
-function fixedState({ state }: Config) {
-  return state && { ...state, onOutage: undefined }
-}
-
-/** Limits of the public listener, which are set when it is made. */
-function fixedLimits({ limits: { head, fields, connections } }: Config) {
-  return { head, fields, connections }
-}
-
-function fixedTimeouts({ timeouts: { clientHead, clientIdle, clientTaking, drain } }: Config) {
-  return { clientHead, clientIdle, clientTaking, drain }
 }
 
 /** The path of the dynamic configuration when the settings do not name one. */

@@ -27,21 +27,21 @@ export function variableOf(path: readonly string[]): string {
 }
 
 /**
- * The settings in the environment: none; incomplete, so that the file counts; or `found`, in the form a file would have. An
- * empty variable counts as not set.
+ * The settings in the environment: none; incomplete, so that the file counts; or `found`, in the form a file would have, and
+ * unknown variables with the one that was probably meant. An empty variable counts as not set. `links` are the variables that
+ * Kubernetes has set, which are not read.
  */
 export function readEnvironment(environment: Environment) {
-  const present = Object.entries(environment)
-    .filter(
-      ([name, value]) => name.startsWith(PREFIX) && value !== '' && !isServiceLink(name, value),
-    )
-    .map(([name]) => name)
+  const own = Object.keys(environment)
+    .filter(name => name.startsWith(PREFIX))
     .sort()
-  if (present.length === 0) return { is: 'absent' } as const
+  const links = own.filter(name => isServiceLink(name, environment[name]))
+  const present = own.filter(name => environment[name] !== '' && !links.includes(name))
+  if (present.length === 0) return { is: 'absent', links } as const
   const has = (path: readonly string[]) => present.includes(variableOf(path))
   const missing = REQUIRED.filter(path => !has(path)).map(variableOf)
   if (!SOURCES.some(has)) missing.push(SOURCES.map(variableOf).join(' or '))
-  if (missing.length > 0) return { is: 'incomplete', present, missing } as const
+  if (missing.length > 0) return { is: 'incomplete', links, present, missing } as const
 
   const found: Record<string, unknown> = {}
   const known = new Set([tokenVariable, tokenFileVariable])
@@ -57,7 +57,10 @@ export function readEnvironment(environment: Environment) {
   if ((token ?? tokenFile) !== undefined) {
     found['passthroughTokens'] = [{ name: 'environment', token, tokenFile }]
   }
-  return { is: 'complete', found, unknown: present.filter(name => !known.has(name)) } as const
+  const unknown = present
+    .filter(name => !known.has(name))
+    .map(name => ({ name, near: nearestName(name, [...known]) }))
+  return { is: 'complete', links, found, unknown } as const
 }
 
 /**
@@ -71,24 +74,6 @@ function isServiceLink(name: string, value = ''): boolean {
   if (/_PORT_\d+_(TCP|UDP|SCTP)_PORT$/.test(name)) return /^\d{1,5}$/.test(value)
   if (/_PORT(_\d+_(TCP|UDP|SCTP))?$/.test(name)) return /^(tcp|udp|sctp):\/\//.test(value)
   return /_PORT_\d+_(TCP|UDP|SCTP)_PROTO$/.test(name) && /^(tcp|udp|sctp)$/.test(value)
-}
-
-/** The variables that Kubernetes has set and that are not read here; empty elsewhere. */
-export function serviceLinks(environment: Environment): readonly string[] {
-  return Object.entries(environment)
-    .filter(([name, value]) => name.startsWith(PREFIX) && isServiceLink(name, value))
-    .map(([name]) => name)
-    .sort()
-}
-
-/** The variable that was probably meant. */
-export function nearestVariable(name: string): string | undefined {
-  const all = [...manualPages(settings)].filter(page => 'setting' in page)
-  return nearestName(name, [
-    tokenVariable,
-    tokenFileVariable,
-    ...all.map(({ path }) => variableOf(path)),
-  ])
 }
 
 /** The place of a problem in messages: the variable, and the setting when that is a member of a list. */

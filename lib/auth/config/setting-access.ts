@@ -25,16 +25,16 @@ import {
   accessRules,
   type LoginNeeds,
 } from '../access/rules.ts'
+import { textKind } from './setting-kinds.ts'
 
 const string = { type: 'string' }
 
 /** The path of a rule, or of the scope of a token. */
-export const rulePath: Kind<string> = kind({ name: 'path', json: string }, found => {
-  const what = 'a path such as /admin/ (all below) or /metrics (this one)'
-  if (typeof found !== 'string') return mismatch(found, what)
-  const problem = pathRuleProblem(found)
-  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
-})
+export const rulePath = textKind(
+  'path',
+  'a path such as /admin/ (all below) or /metrics (this one)',
+  pathRuleProblem,
+)
 
 /** The name of a method that a request can have (RFC 9110 section 9.1). The service answers any other with 501 or 405. */
 export const method: Kind<string> = kind({ name: 'method', json: string }, found => {

@@ -16,6 +16,7 @@ import {
   setting,
 } from '../../config/settings.ts'
 import {
+  type Authority,
   formatAuthority,
   isIpLiteral,
   parseAuthority,
@@ -76,12 +77,20 @@ export const url: Kind<string> = kind({ name: 'URL', json: string }, found => {
   return 'problem' in uri ? mismatch(found, what, uri.problem) : readResult(found)
 })
 
-export const pathPrefix: Kind<string> = kind({ name: 'path prefix', json: string }, found => {
-  const what = 'a path prefix such as /public/'
-  if (typeof found !== 'string') return mismatch(found, what)
-  const problem = prefixProblem(found)
-  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
-})
+/** A kind of text, in which `problemOf` finds what is wrong. */
+export function textKind(
+  name: string,
+  what: string,
+  problemOf: (text: string) => string | undefined,
+): Kind<string> {
+  return kind({ name, json: string }, found => {
+    if (typeof found !== 'string') return mismatch(found, what)
+    const problem = problemOf(found)
+    return problem === undefined ? readResult(found) : mismatch(found, what, problem)
+  })
+}
+
+export const pathPrefix = textKind('path prefix', 'a path prefix such as /public/', prefixProblem)
 
 /** An origin as browsers write it in Origin fields. */
 export const webOrigin: Kind<string> = kind({ name: 'web origin', json: string }, found => {
@@ -182,12 +191,11 @@ export const serverName: Kind<string> = kind({ name: 'host name', json: string }
   return host === found.toLowerCase() ? readResult(host) : mismatch(found, what, 'without a port')
 })
 
-const fieldName: Kind<string> = kind({ name: 'header name', json: string }, found => {
-  const what = 'the name of a header, such as X-Remote-User'
-  if (typeof found !== 'string') return mismatch(found, what)
-  const problem = fieldNameProblem(found)
-  return problem === undefined ? readResult(found) : mismatch(found, what, problem)
-})
+const fieldName = textKind(
+  'header name',
+  'the name of a header, such as X-Remote-User',
+  fieldNameProblem,
+)
 
 const ownName = groupKind('header', {
   field: requiredSetting(fieldName, 'name the header, such as field: X-Remote-User').says(),
@@ -220,13 +228,8 @@ export const chosenNames: Kind<ReadonlyArray<NameSet | NamedField>> = {
   read: (found, ...at) => many.read(Array.isArray(found) ? found : [found], ...at),
 }
 
-interface StoreNode {
-  readonly host: string
-  readonly port: number
-}
-
 /** A node of a store, or the name of one that sentinels know. */
-interface StoreUrl extends StoreNode {
+interface StoreUrl extends Authority {
   readonly tls: boolean
   readonly database: number
 }
@@ -252,17 +255,12 @@ export const storeUrl: Kind<StoreUrl> = kind({ name: 'URL', json: string }, foun
   return readResult({ ...node.value, tls: scheme === 'rediss', database: Number(database) })
 })
 
-export const sentinel: Kind<StoreNode> = kind(
-  { name: 'HOST:PORT', json: string },
-  (found): ReadResult<StoreNode> => {
-    const what = 'a sentinel such as sentinel-1.example.org:26379'
-    return typeof found === 'string' ? readNode(found, SENTINEL_PORT, what) : mismatch(found, what)
-  },
-)
+export const sentinel: Kind<Authority> = kind({ name: 'HOST:PORT', json: string }, found => {
+  const what = 'a sentinel such as sentinel-1.example.org:26379'
+  return typeof found === 'string' ? readNode(found, SENTINEL_PORT, what) : mismatch(found, what)
+})
 
-function readNode(found: string, port: number, what: string): ReadResult<StoreNode> {
-  const authority = parseAuthority(found, port)
-  return 'problem' in authority
-    ? mismatch(found, what, authority.problem)
-    : readResult({ host: authority.host, port: authority.port })
+function readNode(found: string, port: number, what: string): ReadResult<Authority> {
+  const node = parseAuthority(found, port)
+  return 'problem' in node ? mismatch(found, what, node.problem) : readResult(node)
 }

@@ -171,15 +171,17 @@ export function readQuestion(
   return { nonce, padding, ...(about === undefined ? {} : { about }), ...failing }
 }
 
-/** The text that may be a question: the field, or for `probePath` the member of the query. */
+/** The question of a request: in the field, or for `probePath` in the query. Undefined when there is no valid one. */
 export function questionIn(
   fields: Fields,
   { path, query }: { readonly path: string; readonly query?: string | undefined },
-): string | undefined {
-  const value = fields.get(probeField)
-  if (value !== undefined && value !== '') return value
-  if (query === undefined || !path.startsWith(probePath)) return undefined
-  return new URLSearchParams(query).get(probeMember) ?? undefined
+  { clock, keys }: Pick<ProbeParts, 'clock' | 'keys'>,
+): ProbeQuestion | undefined {
+  let value = fields.get(probeField) || undefined
+  if (value === undefined && query !== undefined && path.startsWith(probePath)) {
+    value = new URLSearchParams(query).get(probeMember) ?? undefined
+  }
+  return value === undefined ? undefined : readQuestion(value, clock.now(), keys.sealingKeys())
 }
 
 /** An answer, as content. */
@@ -200,12 +202,14 @@ export function readAnswer(
   return readBy(answerFields, found) as ProbeAnswer
 }
 
-interface ProbeParts {
-  readonly rules: () => { readonly config: Config; readonly backend: Backend }
+export interface ProbeParts {
+  readonly rules: () => {
+    readonly config: Config
+    readonly backend: Backend
+    readonly waiting: readonly string[]
+  }
   readonly keys: Pick<KeyRing, 'sealingKeys'>
   readonly instanceId: string
-  /** Settings that wait for a restart. */
-  readonly waiting: () => readonly string[]
   /** The check of an edge for the question with this nonce. */
   readonly checkOf: (nonce: string) => SeenCheck | undefined
   readonly clock: Clock
@@ -217,23 +221,20 @@ export type AnswerProbe = (request: Request) => Response | undefined
 
 /** Answers the probes a service gets. */
 export function probeAnswerer(parts: ProbeParts): AnswerProbe {
-  const { rules, instanceId, waiting, clock, random } = parts
+  const { rules, instanceId, random } = parts
   return request => {
     const { fields, method } = request
     const place = originForm(request.target)
-    const value = questionIn(fields, place)
-    if (value === undefined) return undefined
-    const keys = parts.keys.sealingKeys()
-    const question = readQuestion(value, clock.now(), keys)
+    const question = questionIn(fields, place, parts)
     if (question === undefined) return undefined
-    const { config, backend } = rules()
+    const { config, backend, waiting } = rules()
     const field = (name: string) => (fields.get(name) ?? '').slice(0, MOST)
     const answer = {
       nonce: question.nonce,
       instance: instanceId,
       version: packageVersion(),
       config: fingerprint(config),
-      waiting: waiting(),
+      waiting,
       method,
       target: pathAndQuery(place).slice(0, MOST),
       host: field('Host'),
@@ -248,6 +249,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       telling: tellingFields(fields, config),
       check: parts.checkOf(question.about ?? question.nonce),
     }
+    const keys = parts.keys.sealingKeys()
     return textResponse(200, sealAnswer(answer, { keys, random }), {
       fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
       facts: { outcome: 'probe' } satisfies OutcomeFacts,

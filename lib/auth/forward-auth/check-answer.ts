@@ -48,12 +48,12 @@ export function decide(
   },
 ): CheckDecision {
   const { contract, sessions } = by
-  const { request, place, config, saml, failurePage } = denied
+  const { request, place, config, saml } = denied
   const { method } = request
   switch (verdict.verdict) {
     case 'authenticated': {
       const { session } = verdict
-      const socket = refusedSocket(request, config, failurePage)
+      const socket = refusedSocket(denied)
       if (socket !== undefined) return { answer: refusal(socket, contract) }
       // Most sessions need no renewal, and this is the cheapest condition, so it comes first.
       if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {

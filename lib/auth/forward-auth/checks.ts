@@ -3,39 +3,26 @@
  * and answers by the contract of the edge (check-answer.ts).
  */
 
-import type { Clock } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import type { Backend } from '../backend/backend.ts'
-import type { Config } from '../config/config.ts'
 import type { ProbeQuestion } from '../doctor/probe.ts'
 import { gate, samlPaths } from '../gate/gate.ts'
-import type { SamlService } from '../login/service.ts'
-import type { FailurePage } from '../pages/failure-page.ts'
-import type { Sessions } from '../session/sessions.ts'
+import type { PipelineParts, Rules } from '../pipeline.ts'
 import { decide, misroutedAnswer, passAnswer, sentenceAnswer } from './check-answer.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 
-/** What a reload replaces together. */
-interface Rules {
-  readonly config: Config
-  readonly backend: Backend
-}
-
-export interface CheckParts {
-  readonly rules: () => Rules
-  readonly saml: Pick<SamlService, 'loginAddress'>
-  readonly sessions: Sessions
-  readonly failurePage: FailurePage
-  readonly instanceId: string
-  readonly clock: Clock
+export interface CheckParts
+  extends Pick<
+    PipelineParts,
+    'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
+  > {
   readonly log: Logger
   readonly probed: ProbedChecks
 }
@@ -55,12 +42,12 @@ export function checkHandler(parts: CheckParts): Handler {
     const { forwardAuth } = rules.config
     if (forwardAuth === undefined) return misroutedAnswer()
     const asked = readCheck(check, forwardAuth)
-    const question = probed.questionIn(check, asked)
-    if (question === undefined) return judge(check, { asked, rules, parts, clients })
     const by = { asked, rules, parts, clients }
+    const question = probed.questionIn(check, asked)
+    if (question === undefined) return judge(check, by)
     const answer = answerProbe(question, by) ?? judge(check, by)
     return continueWhenReady(answer, answer => {
-      const { claim } = clients.of(check.fields, rules.config)
+      const { claim } = clients.of(check.fields, rules)
       probed.remember(question.nonce, check, { asked, answer, claim })
       return answer
     })
@@ -80,7 +67,7 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = passAnswer(clients.of(fields, rules.config).fieldsFor(identity), id, facts)
+  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity), id, facts)
   return withAsked(answer, asked)
 }
 
@@ -93,7 +80,7 @@ function judge(
   if ('code' in asked) return malformed(check, asked, log)
   const { request, place, client } = asked
   const told = (answer: Response) => withAsked(answer, asked)
-  const asker = clients.of(check.fields, config)
+  const asker = clients.of(check.fields, rules)
   const { claim } = asker
   if (claim !== undefined) {
     const code = 'identity_field'

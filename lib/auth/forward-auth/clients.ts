@@ -3,21 +3,27 @@
  * cookies. A browser sends the same fields with hundreds of requests, so the facts are found once. Whether the session is still
  * valid is checked each time.
  */
-import { Fields } from '../../http/message/field.ts'
+import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
 import { tokenField } from '../access/passthrough.ts'
+import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import { isIdentityField } from '../config/field-names.ts'
 import { probeField } from '../doctor/probe.ts'
-import { identityFieldNames } from '../identity/identity-fields.ts'
 import { allowedFields } from './check-answer.ts'
 import { edgeSecretField } from './contract.ts'
 
 /** The number of cookie sets that are remembered, and the most characters of one. */
 const MOST = 2000
 const LONGEST = 8192
+
+/** The rules in force, as far as they say what a client may send. */
+interface ClientRules {
+  readonly config: Config
+  readonly backend: Pick<Backend, 'noIdentity'>
+}
 
 export class Clients {
   /** The clients by the fields that their checks begin with. */
@@ -28,11 +34,11 @@ export class Clients {
   readonly #shown = recentEntries<string, Fields>(MOST)
 
   /** The client that sends these fields. */
-  of(fields: Fields, config: Config): Client {
+  of(fields: Fields, rules: ClientRules): Client {
     const { begin } = fields
     const known = begin && this.#known.get(begin)
-    if (known?.config === config) return known
-    const client = new Client(fields, this.#cookiesOf(fields), config)
+    if (known?.config === rules.config) return known
+    const client = new Client(fields, this.#cookiesOf(fields), rules)
     if (begin !== undefined) this.#known.set(begin, client)
     return client
   }
@@ -59,9 +65,9 @@ class Client {
   readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 
-  constructor(fields: Fields, shown: Fields, config: Config) {
-    this.config = config
-    this.claim = claimedIdentity(fields, config)
+  constructor(fields: Fields, shown: Fields, rules: ClientRules) {
+    this.config = rules.config
+    this.claim = claimedIdentity(fields, rules)
     this.otherProtocol = isOtherProtocol(fields)
     this.sessionFields = { fields: shown }
   }
@@ -99,26 +105,17 @@ const NO_IDENTITY = [
  * removes every such field (identity/backend-fields.ts). An edge overwrites those that the answer to its check has, by their exact
  * names, and passes others on: other spellings of them, and names of other proxies that the application may believe.
  */
-function claimedIdentity(client: Fields, config: Config): string | undefined {
+function claimedIdentity(
+  client: Fields,
+  { config, backend: { noIdentity } }: ClientRules,
+): string | undefined {
   const { stripped } = config.identityFields
-  const harmless = harmlessNames(config)
   const { flat } = client
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     if (!isIdentityField(name) && !stripped.test(name)) continue
-    if (!harmless.has(name.toLowerCase())) return name
+    const isHarmless = NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
+    if (!isHarmless) return name
   }
   return undefined
-}
-
-/** The harmless names of each configuration, in lower case. */
-const known = new WeakMap<Config, ReadonlySet<string>>()
-
-function harmlessNames(config: Config): ReadonlySet<string> {
-  const found = known.get(config)
-  if (found !== undefined) return found
-  const sent = identityFieldNames(config.identityFields, config.identityToken !== undefined)
-  const names = new Set([...sent, ...NO_IDENTITY].map(name => name.toLowerCase()))
-  known.set(config, names)
-  return names
 }

@@ -4,7 +4,6 @@
  * Such a check is decided like any other and gives no access. A check for `probePath` is the exception: it passes, with the
  * same word in every identity field, and the edge sends its request to the gateway listener, which answers it.
  */
-import type { Clock } from '../../async/clock.ts'
 import { asksForWebSocket } from '../../http/message/hop-by-hop.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
@@ -12,13 +11,12 @@ import { recentEntries } from '../../recent.ts'
 import {
   cookiePairsOf,
   oddPath,
+  type ProbeParts,
   type ProbeQuestion,
   probePath,
   questionIn,
-  readQuestion,
   type SeenCheck,
 } from '../doctor/probe.ts'
-import type { KeyRing } from '../keys/key-ring.ts'
 import type { AskedAbout, CheckProblem } from './read-check.ts'
 
 /** The value of every identity field of a probe. */
@@ -31,23 +29,15 @@ const LONGEST = 500
 
 export class ProbedChecks {
   readonly #seen = recentEntries<string, SeenCheck>(MOST)
-  readonly #keys: Pick<KeyRing, 'sealingKeys'>
-  readonly #clock: Clock
+  readonly #parts: Pick<ProbeParts, 'clock' | 'keys'>
 
-  constructor({
-    keys,
-    clock,
-  }: { readonly keys: Pick<KeyRing, 'sealingKeys'>; readonly clock: Clock }) {
-    this.#keys = keys
-    this.#clock = clock
+  constructor(parts: Pick<ProbeParts, 'clock' | 'keys'>) {
+    this.#parts = parts
   }
 
   /** The question that a check carries; undefined for every other check. */
   questionIn(check: Request, asked: AskedAbout | CheckProblem): ProbeQuestion | undefined {
-    const place = 'code' in asked ? { path: '' } : asked.place
-    const value = questionIn(check.fields, place)
-    if (value === undefined) return undefined
-    return readQuestion(value, this.#clock.now(), this.#keys.sealingKeys())
+    return questionIn(check.fields, 'code' in asked ? { path: '' } : asked.place, this.#parts)
   }
 
   /** Remembers a check with a question, and how it was answered. */

@@ -17,7 +17,7 @@ import { TargetReader } from '../../http/message/target.ts'
 import { forwardedAddress } from '../../http/proxy/forwarded.ts'
 import type { AddressSet } from '../../ip.ts'
 import { instanceField } from '../access/instance-id.ts'
-import { isOwnHost, type Place } from '../access/own-origin.ts'
+import { isOwnHost, type Place, type RequestHead } from '../access/own-origin.ts'
 import { tokenDigest } from '../access/passthrough.ts'
 import type { Edge } from '../config/setting-forward-auth.ts'
 import { type Contract, checkPath, contracts, type Source } from './contract.ts'
@@ -35,7 +35,7 @@ export interface CheckSettings {
 /** The request that is asked about. */
 export interface AskedAbout {
   /** The client's request: its method and its fields, as far as the edge passes them on. */
-  readonly request: Request
+  readonly request: RequestHead
   readonly place: Place
   /** The host that the edge names, which is one of ours. */
   readonly host: string
@@ -94,10 +94,7 @@ function askedAsBefore(check: Request, settings: CheckSettings): AskedAbout | un
   if (source === undefined || name !== source.field || own.length !== 2) return undefined
   if (value.length > LONGEST.target) return undefined
   const place = placeOf(value, source)
-  if ('code' in place) return undefined
-  const { method, host, client, fields } = asker
-  const request = new AskedRequest(check, { method, place, client, fields })
-  return { request, place, host, client }
+  return 'code' in place ? undefined : askedAbout(check, asker, place)
 }
 
 /** Remembers the facts of a check other than the target, if the field of the target comes after all others. */
@@ -124,23 +121,22 @@ function readAnew(check: Request, settings: CheckSettings): AskedAbout | CheckPr
   const behind = behindCheckPath(check, contract)
   if (typeof behind !== 'string') return behind
   if (secret !== undefined) {
-    const shown = sourceIn(check.fields, contract.secret, LONGEST.secret)
-    if ('why' in shown) return problem('edge_secret', contract.secret, shown.why)
-    if (!timingSafeEqual(tokenDigest(shown.value), secret)) {
+    const shown = sourceIn(check, contract.secret, 'secret')
+    if (typeof shown !== 'string') return shown
+    if (!timingSafeEqual(tokenDigest(shown), secret)) {
       return problem('edge_secret', contract.secret, 'is another than that of the file')
     }
   }
   const method = methodOf(check, contract)
   if (typeof method !== 'string') return method
-  const place = placeIn(check, contract, { method, behind })
+  const place = placeIn(check, contract, behind)
   if ('code' in place) return place
   const host = hostIn(check, contract, hosts)
   if (typeof host !== 'string') return host
   const client = clientIn(check, contract, trusted)
   if (typeof client !== 'string') return client
   const fields = remember(check, { settings, method, host, client }) ?? fieldsOfClient(check.fields)
-  const request = new AskedRequest(check, { method, place, client, fields })
-  return { request, place, host, client }
+  return askedAbout(check, { method, host, client, fields }, place)
 }
 
 /** The text after `/check` in the request line, which is the target where the contract has no field for it. */
@@ -161,20 +157,19 @@ function behindCheckPath({ target }: Request, { target: source }: Contract): str
 
 function methodOf(check: Request, { method: source }: Contract): string | CheckProblem {
   if (source === undefined) return check.method
-  const found = sourceIn(check.fields, source, LONGEST.method)
-  if ('why' in found) return problem('edge_method', source, found.why)
-  return isToken(found.value) ? found.value : problem('edge_method', source, 'is no method')
+  const found = sourceIn(check, source, 'method')
+  if (typeof found !== 'string' || isToken(found)) return found
+  return problem('edge_method', source, 'is no method')
 }
 
 function placeIn(
   check: Request,
   { target: source }: Contract,
-  asked: { readonly method: string; readonly behind: string },
+  behind: string,
 ): Place | CheckProblem {
-  const found =
-    source === undefined ? { value: asked.behind } : sourceIn(check.fields, source, LONGEST.target)
   const at = source ?? { field: 'path', setBy: `path_prefix: ${checkPath}` }
-  return 'why' in found ? problem('edge_target', at, found.why) : placeOf(found.value, at)
+  const found = source === undefined ? behind : sourceIn(check, source, 'target')
+  return typeof found === 'string' ? placeOf(found, at) : found
 }
 
 function placeOf(value: string, at: Source): Place | CheckProblem {
@@ -193,11 +188,9 @@ function hostIn(
   { host: source }: Contract,
   hosts: readonly string[],
 ): string | CheckProblem {
-  const found = sourceIn(check.fields, source, LONGEST.host)
-  if ('why' in found) return problem('edge_host', source, found.why)
-  return hosts.some(host => isOwnHost(found.value, host))
-    ? found.value
-    : problem('edge_host', source, 'is none of forwardAuth.hosts')
+  const found = sourceIn(check, source, 'host')
+  if (typeof found !== 'string' || hosts.some(host => isOwnHost(found, host))) return found
+  return problem('edge_host', source, 'is none of forwardAuth.hosts')
 }
 
 /**
@@ -228,16 +221,17 @@ function clientIn(
 
 /** The value of a source that is present once, and in no other spelling. */
 function sourceIn(
-  fields: Fields,
-  { field }: { readonly field: string },
-  longest: number,
-): { readonly value: string } | { readonly why: string } {
-  const { values, odd } = spelling(fields, field)
+  { fields }: Request,
+  source: Source,
+  name: 'method' | 'target' | 'host' | 'secret',
+): string | CheckProblem {
+  const wrong = (why: string) => problem(`edge_${name}`, source, why)
+  const { values, odd } = spelling(fields, source.field)
   const [value, ...more] = values
-  if (odd) return { why: 'came in another spelling as well' }
-  if (value === undefined || value === '') return { why: 'is missing' }
-  if (more.length > 0) return { why: 'came more than once' }
-  return value.length > longest ? { why: 'is too long' } : { value }
+  if (odd) return wrong('came in another spelling as well')
+  if (value === undefined || value === '') return wrong('is missing')
+  if (more.length > 0) return wrong('came more than once')
+  return value.length > LONGEST[name] ? wrong('is too long') : value
 }
 
 /** The lines of a name, and whether there are others that CGI, WSGI and similar interfaces read as the same. */
@@ -256,46 +250,23 @@ function spelling(fields: Fields, field: string) {
 
 const NOT_PLAIN = /[^A-Za-z0-9]/g
 
-/** The client's request, as the gate looks at it: its connection, its time and its content are those of the check. */
-class AskedRequest implements Request {
-  readonly #check: Request
-  readonly method: string
-  readonly target: Request['target']
-  readonly fields: Fields
-  readonly client: Request['client']
-  readonly id: string
-  readonly content: Request['content']
-  readonly local: Request['local']
-  readonly secure: boolean
-  readonly received: number
-  // The version of the check does not show the client's version.
-  readonly version = '1.1'
-
-  constructor(
-    check: Request,
-    asked: {
-      readonly method: string
-      readonly place: Place
-      readonly client: string
-      readonly fields: Fields
-    },
-  ) {
-    this.#check = check
-    this.method = asked.method
-    this.target = { form: 'origin', path: asked.place.path, query: asked.place.query }
-    this.fields = asked.fields
-    this.client = { address: asked.client, port: 0 }
-    this.id = check.id
-    this.content = check.content
-    this.local = check.local
-    this.secure = check.secure
-    this.received = check.received
-  }
-
-  /** The signal is made on demand, because making one costs more than the rest of a check. */
-  get signal(): AbortSignal {
-    return this.#check.signal
-  }
+/** What a check asks about: a request of the client, with the ID of the check. */
+function askedAbout(
+  { id }: Request,
+  { method, host, client, fields }: Pick<Asker, 'method' | 'host' | 'client' | 'fields'>,
+  place: Place,
+): AskedAbout {
+  const { path, query } = place
+  const request = {
+    id,
+    method,
+    target: { form: 'origin', path, query },
+    // The version of the check does not show the client's version.
+    version: '1.1',
+    fields,
+    client: { address: client, port: 0 },
+  } as const
+  return { request, place, host, client }
 }
 
 /** The fields of the client, as far as the edge passes them on. */
@@ -317,10 +288,6 @@ function isOfClient(name: string): boolean {
 /** Fields by which a client opens a WebSocket, and which an edge does not remove. */
 const HANDSHAKE = ['Sec-WebSocket-Key', 'Sec-WebSocket-Version']
 
-function problem(
-  code: CheckProblem['code'],
-  { field, setBy }: { readonly field: string; readonly setBy: string },
-  why: string,
-): CheckProblem {
+function problem(code: CheckProblem['code'], { field, setBy }: Source, why: string): CheckProblem {
   return { status: 400, code, sentence: `${field} of this check ${why}. At the edge: ${setBy}` }
 }

@@ -2,10 +2,16 @@
  * The answers to requests that the gate does not let pass. They are the same for requests that are forwarded here and for those
  * an edge asks about.
  */
-import type { Request, Response } from '../../http/message/message.ts'
+import type { Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import { isForeignSocket, isOwnPost, type Place, pageOf } from '../access/own-origin.ts'
+import {
+  isForeignSocket,
+  isOwnPost,
+  type Place,
+  pageOf,
+  type RequestHead,
+} from '../access/own-origin.ts'
 import { neededText, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import type { SamlService } from '../login/service.ts'
@@ -15,7 +21,7 @@ import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
 export interface DeniedRequest {
-  readonly request: Request
+  readonly request: RequestHead
   readonly place: Place
   readonly config: Config
   readonly saml: Pick<SamlService, 'loginAddress'>
@@ -63,11 +69,11 @@ export function refusedByRule(
 }
 
 /** The answer to a page of another origin that opens a WebSocket with the session of a user; undefined when none does. */
-export function refusedSocket(
-  request: Request,
-  config: Config,
-  failurePage: FailurePage,
-): Response | undefined {
+export function refusedSocket({
+  request,
+  config,
+  failurePage,
+}: DeniedRequest): Response | undefined {
   if (!isForeignSocket(request, config)) return undefined
   const facts = { origin: request.fields.get('Origin') }
   return failurePage({ request, code: 'websocket_origin', facts })

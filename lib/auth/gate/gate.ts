@@ -81,24 +81,12 @@ interface AskedOfGate {
   readonly instanceId: string
 }
 
-type GateRules = Pick<
-  Config,
-  | 'passthroughPaths'
-  | 'passthroughTokens'
-  | 'identityToken'
-  | 'pages'
-  | 'access'
-  | 'cors'
-  | 'baseUrl'
-  | 'forwardAuth'
->
-
 /** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
 export function gate(
   asked: AskedOfGate & {
     readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
   },
-  rules: GateRules,
+  rules: Config,
 ): Verdict | Promise<Verdict> {
   const decided = beforeSession(asked, rules)
   if (decided !== undefined) return decided
@@ -109,14 +97,14 @@ export function gate(
 export function passesAgain(
   asked: AskedOfGate,
   session: ReadSession | undefined,
-  rules: GateRules,
+  rules: Config,
 ): boolean {
   const { verdict } = beforeSession(asked, rules) ?? withSession(asked, session, rules)
   return verdict !== 'login-needed' && verdict !== 'refused'
 }
 
 /** The verdict that does not depend on the session; undefined when the session decides. */
-function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefined {
+function beforeSession(asked: AskedOfGate, rules: Config): Verdict | undefined {
   const { request, path, query, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
@@ -151,7 +139,7 @@ function beforeSession(asked: AskedOfGate, rules: GateRules): Verdict | undefine
 function withSession(
   { request, path, query, now }: AskedOfGate,
   session: ReadSession | undefined,
-  rules: GateRules,
+  rules: Config,
 ): Verdict {
   const { access } = rules
   const own = ownPage(path, rules)
@@ -190,7 +178,7 @@ function withSession(
 }
 
 /** The path of a page of ours that looks at the session; undefined for others. */
-function ownPage(path: string, { forwardAuth }: GateRules) {
+function ownPage(path: string, { forwardAuth }: Config) {
   if (path === whoamiPath || path === signedInPath) return path
   // Without an edge that asks, these paths belong to the backend.
   if (forwardAuth === undefined) return undefined

@@ -19,7 +19,7 @@ import type { Logger } from '../../log/log.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import { cameWithoutTls, isOwnHost } from '../access/own-origin.ts'
+import { cameWithoutTls, isOwnHost, type RequestHead } from '../access/own-origin.ts'
 import type { Sender, SentRecord } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, fillText, type Sentence } from './language.ts'
@@ -36,7 +36,7 @@ export type FailureReport = FailureFacts &
   ({ readonly code: FailureCode } | { readonly code: string; readonly as: FailureCode })
 
 interface FailureFacts extends Pick<FailureText, 'details'> {
-  readonly request: Request
+  readonly request: RequestHead
   /** Values for the `{name}` places of the text. */
   readonly words?: Readonly<Record<string, string>>
   /** The requirements that would have let the request pass, a text for each way. */
@@ -60,9 +60,9 @@ interface FailurePageTools {
   readonly explainCommand: (reference: string) => string
   /** The store of failure records. */
   readonly records: { readonly add: (record: SentRecord) => unknown }
-  readonly clientAddress: (request: Request) => string
+  readonly clientAddress: (request: RequestHead) => string
   /** Decides who sent a request, as far as its cookies prove. */
-  readonly sender: (request: Request) => Sender
+  readonly sender: (request: RequestHead) => Sender
   readonly clock: Clock
   readonly log: Logger
 }
@@ -145,7 +145,7 @@ export function textOf(report: FailureReport, say = english.say) {
 const tellAdministrator: readonly Sentence[] = ['Tell your administrator the reference below.']
 
 /** Whether the answer is a page: for a person who opens a page, and for a posted form that accepts HTML. */
-function wantsPage(request: Request): boolean {
+function wantsPage(request: RequestHead): boolean {
   return isNavigation(request) || (request.method === 'POST' && acceptsHtml(request.fields))
 }
 
@@ -221,7 +221,7 @@ export function cannotLogIn(
  * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
  * and leaves no state behind. `signedIn`: there is a session, and its login does not suffice.
  */
-export function needsLogin(request: Request, login: string, signedIn = false): Response {
+export function needsLogin(request: RequestHead, login: string, signedIn = false): Response {
   const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
   const why = signedIn
     ? 'The session is of a login that is too old, or of another kind than is needed here.'

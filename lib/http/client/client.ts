@@ -254,9 +254,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #exchange: OriginExchange | undefined
   #life = new RequestLife()
   #stopWaiting: ((cause: unknown) => void) | undefined
-  #onAbort: (() => void) | undefined
-  /** The reason why its lifetime has ended. */
-  #over: Error | undefined
   #cancelTimer: (() => void) | undefined
 
   /** The moment at which it began, by the monotonic clock. */
@@ -311,7 +308,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   begin(): void {
-    const { signal } = this.#asked
+    const { signal, within } = this.#asked
     if (signal?.aborted) return this.#fail(this.#aborted(signal.reason))
     try {
       this.#message = wireRequestOf(this.#asked, this.#way, this.#upgrade)
@@ -320,19 +317,17 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
       if (error instanceof OriginFailure) return this.#told(error, undefined)
       return this.#fail(new OriginFailure('ORIGIN_REQUEST_UNFIT', this.origin, { cause: error }))
     }
-    if (signal !== undefined) {
-      this.#onAbort = () => this.cancel(signal.reason)
-      signal.addEventListener('abort', this.#onAbort)
-    }
+    if (within?.over) return this.#fail(this.#aborted(within.reason))
     this.#parts.underWay.add(this)
-    this.#asked.within?.onceOver(this.#onOver)
-    if (this.#over !== undefined) this.#fail(this.#aborted(this.#over))
-    else this.#lease()
+    signal?.addEventListener('abort', this.#onOver)
+    within?.onceOver(this.#onOver)
+    this.#lease()
   }
 
-  readonly #onOver = (reason: Error): void => {
-    this.#over = reason
-    this.cancel(reason)
+  /** Called when the signal has fired or the lifetime has ended. */
+  readonly #onOver = (): void => {
+    const { signal, within } = this.#asked
+    this.cancel(signal?.aborted ? signal.reason : within?.reason)
   }
 
   /** Ends it in any phase, its content included. */
@@ -512,9 +507,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   #done(): void {
+    const { signal, within } = this.#asked
     this.#parts.underWay.delete(this)
-    if (this.#onAbort !== undefined) this.#asked.signal?.removeEventListener('abort', this.#onAbort)
-    this.#asked.within?.forget(this.#onOver)
+    signal?.removeEventListener('abort', this.#onOver)
+    within?.forget(this.#onOver)
   }
 }
 

@@ -3,11 +3,20 @@
  */
 import { Landing, scratchBuffer } from '../../bytes/landing.ts'
 import { Piece } from '../../bytes/piece.ts'
-import { writeSoon } from '../../bytes/small-writes.ts'
+import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { Fields } from '../message/field.ts'
+import type { StreamedContent } from '../message/message.ts'
 import { ChunkReader } from '../wire/chunks.ts'
-import { type Framing, framingOf, keepAliveTime, keepsConnection } from '../wire/framing.ts'
+import {
+  chunkEnd,
+  chunkStart,
+  type Framing,
+  framingOf,
+  keepAliveTime,
+  keepsConnection,
+  lastChunk,
+} from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { OriginConnection, Reader } from './connection.ts'
 import { failureOf, OriginFailure, type OriginTrouble } from './errors.ts'
@@ -21,7 +30,6 @@ import {
   type WireRequest,
 } from './request.ts'
 import type { RequestLife } from './request-life.ts'
-import { mostCopiedBytes, Upload, type UploadOwner } from './upload.ts'
 
 export interface ExchangeOwner {
   /** `host:port`, for errors. */
@@ -39,6 +47,8 @@ export interface ExchangeOwner {
   onDone(free: boolean): void
 }
 
+/** A request, or a message in a tunnel, with more bytes than this is written at once, without a copy. */
+export const mostCopiedBytes = 4096
 /** The most interim responses of one exchange. */
 const mostInterim = 16
 /**
@@ -50,7 +60,7 @@ const headStart = 500
 /** Content up to this size that came whole with the head is copied into memory of its own. */
 const mostWhole = 65_536
 
-export class OriginExchange implements Reader, UploadOwner {
+export class OriginExchange implements Reader {
   /** Whether a byte came in answer. */
   heard = false
   readonly connection: OriginConnection
@@ -74,9 +84,7 @@ export class OriginExchange implements Reader, UploadOwner {
     this.owner = owner
     this.life = life
     const { head, content } = message
-    if (content.kind === 'stream') {
-      this.#upload = new Upload(connection.transport, head, content, this)
-    }
+    if (content.kind === 'stream') this.#upload = new Upload(this, head, content)
   }
 
   begin(): void {
@@ -100,7 +108,10 @@ export class OriginExchange implements Reader, UploadOwner {
     }
   }
 
-  /** Ends the exchange in any phase: the response is not wanted any more, or the source of the request's content failed. */
+  /**
+   * Ends the exchange in any phase: the response is not wanted any more, or the source of the request's content failed, or gave more or
+   * fewer bytes than announced.
+   */
   cancel(cause: unknown): void {
     const { state } = this.life
     if (state === 'closed') return
@@ -146,15 +157,18 @@ export class OriginExchange implements Reader, UploadOwner {
     this.#broken({ cause })
   }
 
+  /** To be called when the origin has to take bytes next. */
   onWriting(): void {
     if (this.life.state !== 'sending') return
     this.connection.alarm.set(this.owner.deadlines.send, this.#late)
   }
 
+  /** To be called when the source of the content has to give a piece next. */
   onWaiting(): void {
     if (this.life.state === 'sending') this.connection.alarm.clear()
   }
 
+  /** To be called when the kernel has the last byte. */
   onSent(): void {
     if (!this.life.on('sent')) return
     this.connection.alarm.set(this.owner.deadlines.fields, this.#late)
@@ -266,6 +280,108 @@ export class OriginExchange implements Reader, UploadOwner {
 function keepOf({ fields }: ResponseHead): number | undefined {
   const time = keepAliveTime(fields)
   return time === undefined ? undefined : Math.min(Math.max(time - headStart, 0), longestKeep)
+}
+
+/**
+ * Sends the content of a request to an origin: after 100 (Continue) if the client asked for that, piece by piece as the origin takes it,
+ * with trailer fields where the framing has room for them.
+ */
+class Upload {
+  readonly #exchange: OriginExchange
+  readonly #content: StreamedContent
+  /** The request's head until it is written. It leaves with the first piece. */
+  #head: string
+  #source: Source | undefined
+  #written = 0
+  /** `held`: the content waits for 100 (Continue). */
+  #state: 'held' | 'sending' | 'written' | 'stopped' = 'held'
+
+  constructor(exchange: OriginExchange, head: string, content: StreamedContent) {
+    this.#exchange = exchange
+    this.#head = head
+    this.#content = content
+  }
+
+  /** Whether the source of the content has given all of it. */
+  get written(): boolean {
+    return this.#state === 'written'
+  }
+
+  /** Sends the head without the content (RFC 9110 section 10.1.1). */
+  hold(): void {
+    this.#write([], () => {})
+  }
+
+  /** Sends the content. Further calls do nothing. */
+  go(): void {
+    if (this.#state !== 'held') return
+    this.#state = 'sending'
+    this.#source = this.#content.open()
+    this.#ask()
+  }
+
+  /** To be called at the response head: content that still waits is not sent any more. */
+  onHead(): void {
+    if (this.#state === 'held') this.#state = 'stopped'
+  }
+
+  stop(): void {
+    if (this.#state !== 'written') this.#state = 'stopped'
+    this.#source?.close()
+  }
+
+  #ask(): void {
+    if (this.#state !== 'sending') return
+    this.#exchange.onWaiting()
+    this.#source?.next(this.#take)
+  }
+
+  readonly #take = (error: Error | undefined, piece: Piece | undefined): void => {
+    if (this.#state !== 'sending') return piece?.release()
+    if (error !== undefined) return this.#exchange.cancel(error)
+    if (piece === undefined) return this.#end()
+    const { bytes } = piece
+    const { length } = this.#content
+    this.#written += bytes.length
+    const tooLong = length !== undefined && this.#written > length
+    const taken = (broken?: Error | null): void => {
+      piece.release()
+      if (tooLong) this.#exchange.cancel(new Error('content is longer than announced'))
+      else if (!broken) this.#ask()
+    }
+    if (tooLong || bytes.length === 0) return taken()
+    this.#exchange.onWriting()
+    this.#write(length === undefined ? [chunkStart(bytes.length), bytes, chunkEnd] : [bytes], taken)
+  }
+
+  #end(): void {
+    const { length, trailers } = this.#content
+    if (length !== undefined && this.#written < length) {
+      return this.#exchange.cancel(new Error('content is shorter than announced'))
+    }
+    const last: string[] = []
+    try {
+      if (length === undefined) last.push(lastChunk(trailers?.() ?? Fields.empty))
+    } catch (error) {
+      return this.#exchange.cancel(error)
+    }
+    this.#state = 'written'
+    this.#source?.close()
+    this.#exchange.onWriting()
+    this.#write(last, () => this.#exchange.onSent())
+  }
+
+  /**
+   * Writes parts in one call, after the head if that has not left. `taken` is called when the write has ended, with an error if it failed.
+   */
+  #write(parts: ReadonlyArray<string | Buffer>, taken: WriteListener): void {
+    const { socket } = this.#exchange.connection.transport
+    const head = this.#head
+    this.#head = ''
+    if (head !== '') writeSoon(socket, [head, ...parts], taken, mostCopiedBytes)
+    // Each piece waits until the one before is taken, so it need not wait for the end of the turn as well.
+    else writeNow(socket, parts, taken)
+  }
 }
 
 /** When the reader leaves early, at most this many bytes are read to the end, so that the connection can be used again. */

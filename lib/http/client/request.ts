@@ -11,8 +11,7 @@ import { formatAuthority, formatUri, pathAndQuery, type TargetUri } from '../mes
 import { requestHead } from '../wire/framing.ts'
 import type { ResponseHead } from '../wire/response-head.ts'
 import type { DialledConnection } from './connection.ts'
-import type { DialDeadlines } from './dialling/dialler.ts'
-import { type Parent, proxyAuthorization } from './dialling/parents.ts'
+import { type DialDeadlines, type Parent, proxyAuthorization } from './dialling/parents.ts'
 import { OriginFailure } from './errors.ts'
 
 export interface OriginDeadlines extends DialDeadlines {

@@ -14,7 +14,7 @@ import { Landing } from '../../bytes/landing.ts'
 import type { Pace } from '../../bytes/pace.ts'
 import { flushWrites, writeNow, writeSoon } from '../../bytes/small-writes.ts'
 import type { Reader, Transport } from '../client/connection.ts'
-import { mostCopiedBytes } from '../client/upload.ts'
+import { mostCopiedBytes } from '../client/exchange.ts'
 import { leaveReads, takeReads } from '../server/connections.ts'
 
 /** Why a tunnel ended: both sides ended, no byte moved, a connection broke, or the signal fired. */

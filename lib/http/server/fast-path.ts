@@ -20,7 +20,7 @@ import {
   type OutgoingHead,
   responseText,
 } from '../wire/framing.ts'
-import { type Framing, type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
+import { type PlainHead, PlainHeadReader } from '../wire/request-head.ts'
 import { VaryingLine } from '../wire/varying-line.ts'
 import {
   type Connection,
@@ -50,7 +50,7 @@ interface ServerParts {
 /** The state that the connections of one server share. */
 export class FastPath {
   readonly server: ServerParts
-  readonly varying: VaryingLine<Framing> | undefined
+  readonly varying: VaryingLine | undefined
   /** The field lines of a response after which the connection stays open. */
   readonly keepAlive: string
   #date = { second: Number.NaN, line: '' }

@@ -17,23 +17,18 @@
 import { Fields, isToken, trimWhitespace } from '../message/field.ts'
 import { parseHost, type Target, type TargetReader } from '../message/target.ts'
 import { alphanumericCharacters, byteTable, FieldLines, LastBlock } from './field-lines.ts'
-import type { VaryingLine } from './varying-line.ts'
+import type { FieldBlock, VaryingLine } from './varying-line.ts'
 
 /** The methods of plain requests, the most frequent ones first. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 type Method = (typeof methods)[number]
 
-export interface PlainHead {
+export interface PlainHead extends FieldBlock {
   readonly method: Method
   readonly version: '1.1'
   readonly target: Target
-  readonly fields: Fields
-  /** False when the client wants the connection to end after the answer. */
-  readonly keepAlive: boolean
   /** The position where its content begins. */
   readonly end: number
-  /** Bytes of its content; the next request begins after them. */
-  readonly length: number
 }
 
 /** `other`: not a plain request. `incomplete`: a beginning without a fault so far. */
@@ -45,12 +40,6 @@ interface PlainLimits {
   readonly heads: HeadLimits
 }
 
-/** The meaning of a block of field lines, which may be empty. */
-type FieldBlock = Framing & Pick<PlainHead, 'fields'>
-
-/** The meaning of a block besides its fields. */
-export type Framing = Pick<PlainHead, 'keepAlive' | 'length'>
-
 /** Longer heads are rare, and Node's parser reads their bytes faster. */
 const longestPlain = 65_536
 
@@ -58,7 +47,7 @@ const longestPlain = 65_536
 export class PlainHeadReader {
   readonly #targets: TargetReader
   readonly #limits: PlainLimits
-  readonly #varying: VaryingLine<Framing> | undefined
+  readonly #varying: VaryingLine | undefined
   readonly #lines = new FieldLines(plainValues, Number.POSITIVE_INFINITY, 'request')
   readonly #last = new LastBlock<FieldBlock>()
   /** The position in the head where the target ends, or up to which it was read; and the target once it was read. */
@@ -66,7 +55,7 @@ export class PlainHeadReader {
   #target: Target | undefined
 
   /** All connections share `varying`, the memory for heads that differ in one line. */
-  constructor(targets: TargetReader, limits: PlainLimits, varying?: VaryingLine<Framing>) {
+  constructor(targets: TargetReader, limits: PlainLimits, varying?: VaryingLine) {
     this.#targets = targets
     this.#limits = limits
     this.#varying = varying
@@ -109,17 +98,14 @@ export class PlainHeadReader {
     return 'problem' in target ? 'other' : target
   }
 
-  #block(bytes: Buffer, from: number): Omit<PlainHead, 'method' | 'version' | 'target'> | Undone {
+  #block(bytes: Buffer, from: number): (FieldBlock & Pick<PlainHead, 'end'>) | Undone {
     const known = this.#last.meaningAt(bytes, from)
     if (known !== undefined) {
       const { fields, keepAlive, length } = known
       return { fields, keepAlive, length, end: from + this.#last.length }
     }
     const alike = this.#varying?.read(bytes, from)
-    if (alike !== undefined) {
-      const { fields, end, meaning } = alike
-      return { fields, end, keepAlive: meaning.keepAlive, length: meaning.length }
-    }
+    if (alike !== undefined) return alike
     const read = this.#lines.read(bytes, from)
     if (typeof read === 'string') return read === 'incomplete' ? read : 'other'
     const { end } = read
@@ -132,8 +118,7 @@ export class PlainHeadReader {
     // The rules leave at most one value, which consists of digits.
     const length = Number(fields.get('Content-Length') ?? 0)
     if (!Number.isSafeInteger(length)) return 'other'
-    const meaning = { keepAlive, length }
-    const split = this.#varying?.keep(bytes, { from, end }, { flat, meaning })
+    const split = this.#varying?.keep(bytes, { from, end }, { flat, keepAlive, length })
     const block = { fields: split ?? fields, keepAlive, length }
     this.#last.keep(bytes, from, end, block)
     return { ...block, end }

@@ -15,32 +15,29 @@ const LONGEST = 4096
 const CR = 0x0d
 const LF = 0x0a
 
-/** The meaning of the other lines of a block. */
-interface Others<T> {
+/** The meaning of a block of field lines, which may be empty. */
+export interface FieldBlock {
   readonly fields: Fields
-  readonly meaning: T
-}
-
-/** A known block: all its fields. The varying line comes last. */
-interface KnownBlock<T> {
-  readonly fields: Fields
-  readonly meaning: T
-  readonly end: number
+  /** False when the client wants the connection to end after the answer. */
+  readonly keepAlive: boolean
+  /** Bytes of content; the next request begins after them. */
+  readonly length: number
 }
 
 /** The bytes before and after the value of the line. */
-interface LastFound<T> {
+interface LastFound {
   readonly before: Buffer
   readonly after: Buffer
-  readonly known: Others<T>
+  readonly others: FieldBlock
 }
 
-export class VaryingLine<T extends object> {
+export class VaryingLine {
   readonly #name: string
   /** The beginning of the line, with the end of the line before it. */
   readonly #start: Buffer
-  readonly #known = recentEntries<string, Others<T>>(MOST)
-  #last: LastFound<T> | undefined
+  /** The meaning of the other lines, by their bytes. */
+  readonly #known = recentEntries<string, FieldBlock>(MOST)
+  #last: LastFound | undefined
 
   /** `name` is spelled as the peers spell it. Other spellings are read, but not remembered. */
   constructor(name: string) {
@@ -48,22 +45,25 @@ export class VaryingLine<T extends object> {
     this.#start = Buffer.from(`\r\n${name}: `, 'latin1')
   }
 
-  /** The meaning of the block of field lines at `from`, if its other lines are known. A CRLF stands before `from`. */
-  read(bytes: Buffer, from: number): KnownBlock<T> | undefined {
+  /**
+   * The meaning and the end of the block of field lines at `from`, if its other lines are known. The varying line comes last in its fields.
+   * A CRLF stands before `from`.
+   */
+  read(bytes: Buffer, from: number) {
     const again = this.#last && this.#lastAgain(bytes, from, this.#last)
     if (again !== undefined) return again
     const line = this.#lineIn(bytes, from)
     if (line === undefined) return undefined
-    const known = this.#known.get(line.others)
-    if (known === undefined) return undefined
+    const others = this.#known.get(line.others)
+    if (others === undefined) return undefined
     const { begin, stop, end } = line
     const before = Buffer.from(bytes.subarray(from, begin))
-    this.#last = { before, after: Buffer.from(bytes.subarray(stop, end)), known }
-    return this.#with(line.value, known, end)
+    this.#last = { before, after: Buffer.from(bytes.subarray(stop, end)), others }
+    return this.#with(line.value, others, end)
   }
 
   /** The last found block, with another value in the line. To compare it costs less than to look it up. */
-  #lastAgain(bytes: Buffer, from: number, { before, after, known }: LastFound<T>) {
+  #lastAgain(bytes: Buffer, from: number, { before, after, others }: LastFound) {
     const begin = from + before.length
     if (begin > bytes.length) return undefined
     if (bytes.compare(before, 0, before.length, from, begin) !== 0) return undefined
@@ -71,18 +71,18 @@ export class VaryingLine<T extends object> {
     const end = stop + after.length
     if (stop === begin || end > bytes.length || end - from > LONGEST) return undefined
     if (bytes.compare(after, 0, after.length, stop, end) !== 0) return undefined
-    return this.#with(bytes.toString('latin1', begin, stop), known, end)
+    return this.#with(bytes.toString('latin1', begin, stop), others, end)
   }
 
-  #with(value: string, { fields, meaning }: Others<T>, end: number): KnownBlock<T> {
-    return { fields: fields.followedBy([this.#name, value]), meaning, end }
+  #with(value: string, { fields, keepAlive, length }: FieldBlock, end: number) {
+    return { fields: fields.followedBy([this.#name, value]), keepAlive, length, end }
   }
 
-  /** Keeps the meaning of a block that was read in another way. Returns the fields that a `KnownBlock` of it would have. */
+  /** Keeps the meaning of a block that was read in another way. Returns the fields that `read` gives for it from now on. */
   keep(
     bytes: Buffer,
     { from, end }: { readonly from: number; readonly end: number },
-    { flat, meaning }: { readonly flat: readonly string[]; readonly meaning: T },
+    { flat, keepAlive, length }: Omit<FieldBlock, 'fields'> & { readonly flat: readonly string[] },
   ): Fields | undefined {
     const line = this.#lineIn(bytes, from)
     const at = flat.findIndex((name, i) => i % 2 === 0 && sameName(name, this.#name))
@@ -91,7 +91,7 @@ export class VaryingLine<T extends object> {
     // A block may have this name twice, and then each of its lines counts.
     if (others.some((name, i) => i % 2 === 0 && sameName(name, this.#name))) return undefined
     const fields = Fields.fromSound(others)
-    this.#known.set(line.others, { fields, meaning })
+    this.#known.set(line.others, { fields, keepAlive, length })
     return fields.followedBy([this.#name, line.value])
   }
 

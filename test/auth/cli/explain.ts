@@ -1,8 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { adviceOn } from '../../../lib/auth/advice.ts'
-import { explainFromFile } from '../../../lib/auth/explain.ts'
+import { adviceOn, explainFromFile } from '../../../lib/auth/explain.ts'
 import type { FailureRecord } from '../../../lib/auth/pages/failure-records.ts'
 import { packageRoot } from '../../../lib/package.ts'
 
@@ -111,7 +110,7 @@ t.test('the advice on a code names the setting or the choice at the identity pro
 })
 
 t.test('every setting the advice names is one', async t => {
-  const text = await readFile(join(packageRoot(), 'lib/auth/advice.ts'), 'utf8')
+  const text = await readFile(join(packageRoot(), 'lib/auth/explain.ts'), 'utf8')
   const named = new Set(text.match(/\b(?:saml|identity|session|keys)\.[a-z]\w+/gi))
   const manual = await readFile(join(packageRoot(), 'docs/authproxy-configuration.md'), 'utf8')
   for (const name of named) t.ok(manual.includes(`\`${name}\``) || manual.includes(name), name)

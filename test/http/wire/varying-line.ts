@@ -6,7 +6,6 @@ import t from 'tap'
 import { TargetReader } from '../../../lib/http/message/target.ts'
 import {
   defaultHeadLimits,
-  type Framing,
   type PlainHead,
   PlainHeadReader,
 } from '../../../lib/http/wire/request-head.ts'
@@ -19,7 +18,7 @@ const NAME = 'X-Original-URI'
 const targets = new TargetReader()
 t.setTimeout(600_000)
 
-const readerWith = (varying?: VaryingLine<Framing>) => new PlainHeadReader(targets, limits, varying)
+const readerWith = (varying?: VaryingLine) => new PlainHeadReader(targets, limits, varying)
 
 /** What a head says; the order of lines counts among those of one name alone. */
 function said(head: ReturnType<PlainHeadReader['read']>) {
@@ -40,7 +39,7 @@ const beginOf = (read: ReturnType<PlainHeadReader['read']>) =>
   typeof read === 'string' ? undefined : read.fields.begin
 
 t.test('heads that are alike but for the line begin with the same fields', async t => {
-  const varying = new VaryingLine<Framing>(NAME)
+  const varying = new VaryingLine(NAME)
   // Each connection has a reader of its own.
   const read = (...lines: readonly string[]) => readerWith(varying).read(head(...lines), 0)
   const first = read('Host: a', `${NAME}: /1`, 'Cookie: b=c')
@@ -66,7 +65,7 @@ t.test('heads that are alike but for the line begin with the same fields', async
 })
 
 t.test('what is doubled, spelled otherwise, empty or spaced is not taken for the line', async t => {
-  const varying = new VaryingLine<Framing>(NAME)
+  const varying = new VaryingLine(NAME)
   const known = ['Host: a', `${NAME}: /1`, 'Cookie: b=c']
   readerWith(varying).read(head(...known), 0)
   for (const lines of [
@@ -99,7 +98,7 @@ t.test('what is doubled, spelled otherwise, empty or spaced is not taken for the
 })
 
 t.test('a head that comes in pieces, and several in one piece', async t => {
-  const varying = new VaryingLine<Framing>(NAME)
+  const varying = new VaryingLine(NAME)
   const known = head('Host: a', `${NAME}: /1`, 'Content-Length: 3')
   readerWith(varying).read(known, 0)
   const one = readerWith(varying)
@@ -122,7 +121,7 @@ t.test('a head that comes in pieces, and several in one piece', async t => {
 })
 
 t.test('what is remembered is bounded', async t => {
-  const varying = new VaryingLine<Framing>(NAME)
+  const varying = new VaryingLine(NAME)
   const long = ['Host: a', `${NAME}: /1`, `Cookie: ${'b'.repeat(5000)}`]
   t.equal(beginOf(readerWith(varying).read(head(...long), 0)), undefined)
   const first = () => beginOf(readerWith(varying).read(head('Host: a', `${NAME}: /1`), 0))
@@ -138,7 +137,7 @@ t.test('what is remembered is bounded', async t => {
 
 t.test('ten thousand damaged heads say what they say without a memory', async t => {
   const noise = new Noise(seed)
-  const varying = new VaryingLine<Framing>(NAME)
+  const varying = new VaryingLine(NAME)
   const lines = [
     'Host: a',
     'Cookie: b=c',

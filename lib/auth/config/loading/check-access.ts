@@ -5,6 +5,7 @@ import { nearestName, type Remark, type Remarks, valueRemarks } from '../../../c
 import { coversRule, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type AllowedUsers, matchesPattern } from '../../access/rules.ts'
 import { type Claim, claimTable } from '../../session/claim.ts'
+import { ownClaims } from '../config.ts'
 import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number] & { readonly place: PathRule }
@@ -53,7 +54,7 @@ export function checkAccess(values: SettingValues): Remarks {
 
 /** The remarks on descriptions that fit no person at all, or every person. */
 function wrongWith(allow: Exclude<AllowedUsers, string>, values: SettingValues): readonly Remark[] {
-  const known = ['users', ...attributeNames(ownClaims(values))]
+  const known = ['users', ...attributeNames(ownClaims(values.identity))]
   if (allow.length === 0) {
     return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
   }
@@ -66,7 +67,7 @@ function wrongWith(allow: Exclude<AllowedUsers, string>, values: SettingValues):
       const path = [index, name]
       if (patterns.length === 0) return [{ path, at: 'value', text: 'has no value' }]
       if (known.includes(name)) return []
-      const mend = attributeMeant(name, ownClaims(values), ['users'])
+      const mend = attributeMeant(name, ownClaims(values.identity), ['users'])
       return [{ path, at: 'key', text: `no attribute has this name; ${mend}` }]
     })
   })
@@ -102,12 +103,6 @@ function doubtful(
   return remarks
 }
 
-function ownClaims({ identity }: SettingValues): readonly Claim[] {
-  return identity.attributes.map(({ name, from, list }) => {
-    return { name, field: name, list, aliases: from }
-  })
-}
-
 /** The names that attributes of a session can have, `own` being those of `identity.attributes`. */
 export function attributeNames(own: readonly Claim[]): readonly string[] {
   return [...claimTable(own).map(({ name }) => name), 'domain', 'groupsOverage']
@@ -123,7 +118,12 @@ export function attributeMeant(
 ): string {
   const sent = claimTable(own).find(({ aliases }) => aliases.includes(name))
   if (sent !== undefined) return `what is sent by this name is called ${sent.name} here`
-  const near = nearestName(name, [...more, ...attributeNames(own)])
+  return nearestAttribute(name, [...more, ...attributeNames(own)])
+}
+
+/** The one of these names that an unknown name may mean, as the end of a sentence. */
+export function nearestAttribute(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known)
   return near === undefined
     ? 'identity.attributes names those of your own'
     : `did you mean ${near}?`

@@ -1,14 +1,15 @@
 /**
  * Finds mistakes and dangers in combinations of settings that are each correct by themselves. Pure.
  */
-import { nearestName, type Remarks, valueRemarks } from '../../../config/reading.ts'
+import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { claims } from '../../session/claim.ts'
+import { ownClaims } from '../config.ts'
 import { fieldNames, isSameField, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
-import { attributeNames } from './check-access.ts'
+import { attributeNames, nearestAttribute } from './check-access.ts'
 
 export function crossCheck(values: SettingValues): Remarks {
   const collected = valueRemarks()
@@ -200,9 +201,8 @@ type Chosen = NameSet | NamedField
 
 /** Checks the names of the fields in which the backend reads the identity. */
 function checkNames({ identity }: SettingValues, { wrong, warn }: Collected): void {
-  const { names, attributes, only } = identity
-  const own = attributes.map(({ name, list }) => ({ name, field: name, list, aliases: [] }))
-  const known = ['user', ...attributeNames(own)]
+  const { names, only } = identity
+  const known = ['user', ...attributeNames(ownClaims(identity))]
   const place = ['identity', 'names']
   if (names.length === 0) {
     wrong(place, 'names nothing, so the application would not learn who asks')
@@ -216,11 +216,7 @@ function checkNames({ identity }: SettingValues, { wrong, warn }: Collected): vo
     if (chosen.from.length === 0) wrong([...place, index, 'from'], 'names nothing')
     for (const name of chosen.from) {
       if (!known.includes(name)) {
-        const near = nearestName(name, known)
-        const mend =
-          near === undefined
-            ? 'identity.attributes names those of your own'
-            : `did you mean ${near}?`
+        const mend = nearestAttribute(name, known)
         wrong([...place, index, 'from'], `no attribute is called ${name}; ${mend}`)
       } else if (name !== 'user' && only !== undefined && !only.includes(name)) {
         warn([...place, index, 'from'], `${name} is in no session: identity.only leaves it out`)

@@ -8,13 +8,7 @@ import { proxyVariable } from '../../../config/proxy-url.ts'
 import { type Check, type InFile, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkSettings, valueAt } from '../../../config/settings.ts'
 import { type Config, configOf } from '../config.ts'
-import {
-  type Environment,
-  nearestVariable,
-  problemPlace,
-  readEnvironment,
-  serviceLinks,
-} from '../environment.ts'
+import { type Environment, problemPlace, readEnvironment } from '../environment.ts'
 import { foreignNames } from '../foreign-names.ts'
 import { withSecrets } from '../secret-files.ts'
 import { settings } from '../settings.ts'
@@ -45,7 +39,7 @@ export async function loadConfig(place: ConfigPlace): Promise<LoadedConfig> {
 
 async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
   const set = readEnvironment(place.environment)
-  const links = serviceLinks(place.environment)
+  const { links } = set
   const linked =
     links.length === 0
       ? []
@@ -109,8 +103,7 @@ function fromEnvironment(
   const checked = configCheck(instance, environment)(set.found)
   const line = (remark: Remark) =>
     remarkText(remark, remark.path.length === 0 ? '' : problemPlace(remark.path))
-  const unknown = set.unknown.map(name => {
-    const near = nearestVariable(name)
+  const unknown = set.unknown.map(({ name, near }) => {
     return `${name}: no such setting${near === undefined ? '; unset it' : `; did you mean ${near}?`}`
   })
   const warnings = checked.warnings.map(line)

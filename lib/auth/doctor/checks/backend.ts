@@ -1,5 +1,6 @@
 /**
- * Checks whether the backend answers, with a certificate that lasts, and does not lead back to this instance.
+ * Checks whether the backend answers, with a certificate that lasts, and does not lead back to this instance; and in which fields it
+ * reads who asks.
  * The request looks like a forwarded one: public Host, forwarding fields, the name of the instance.
  */
 import { day } from '../../../async/clock.ts'
@@ -12,6 +13,7 @@ import { instanceField } from '../../access/instance-id.ts'
 import { targetAuthorities } from '../../backend/backend.ts'
 import { endOf, readClientIdentity } from '../../backend/client-identity.ts'
 import type { Config } from '../../config/config.ts'
+import { loadGroupTable } from '../../session/group-names.ts'
 import { type AnsweredRequest, seeCertificate, type UnansweredRequest } from '../ask.ts'
 import {
   type Answer,
@@ -28,7 +30,6 @@ import {
   type ProbeResult,
   sendProbe,
 } from '../facts.ts'
-import { userField } from './identity.ts'
 
 /** The settings in the files, or the reason why they cannot be read. */
 function readFiles<T>(
@@ -178,4 +179,31 @@ function mendOf({ target }: Config, { phase }: UnansweredRequest): string {
     default:
       return 'does the application speak HTTP/1.1 there, with the scheme of proxy.targetURL?'
   }
+}
+
+/** The field in which the backend reads the user. */
+export function userField({ identityFields: { names } }: Pick<Config, 'identityFields'>): string {
+  if (names.authproxy) return 'X-Authproxy-User'
+  return names.others.find(({ from }) => from.includes('user'))?.field ?? 'X-Authproxy-Identity'
+}
+
+/** Reports the field names when the settings choose others than our own. */
+export function names({ config }: Examination): Answer {
+  const { authproxy, others } = config.identityFields.names
+  if (others.length === 0) return []
+  const all = [
+    ...(authproxy ? ['X-Authproxy-User and its relatives'] : []),
+    ...others.map(({ field }) => field),
+  ]
+  return goodFinding(`the application is told who asks in ${all.join(', ')}`)
+}
+
+export async function groupNames({ config: { groupNames: path } }: Examination): Promise<Answer> {
+  if (path === undefined) return []
+  const mend =
+    'a line for each group: what the identity provider sends, a tab or " => ", the name; readable for the service user. A running instance keeps the names of before'
+  return loadGroupTable(path).then(
+    table => goodFinding(`${path}: ${table.names.size} groups have a name`),
+    error => wrongFinding(explainError(error), mend),
+  )
 }

@@ -8,7 +8,6 @@ import { type Examination, throughEdge } from '../facts.ts'
 import * as backend from './backend.ts'
 import * as edge from './edge.ts'
 import * as forwardAuth from './forward-auth.ts'
-import * as identity from './identity.ts'
 import * as idp from './idp.ts'
 import * as keys from './keys.ts'
 import * as neighbours from './neighbours.ts'
@@ -34,8 +33,8 @@ const checks: readonly Check[] = [
     sharedState.store,
   ),
 
-  check('identity.names', 'in which headers does the application read who asks?', identity.names),
-  check('identity.rename', 'can the file with names of groups be read?', identity.groupNames),
+  check('identity.names', 'in which headers does the application read who asks?', backend.names),
+  check('identity.rename', 'can the file with names of groups be read?', backend.groupNames),
   check('proxy.targetCertificates', 'can the file be read?', backend.authorities),
   check(
     'certificate for the backend',

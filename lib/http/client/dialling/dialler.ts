@@ -28,21 +28,13 @@ import { type Lookup, NameLookup } from './name-lookup.ts'
 import {
   ConnectRefused,
   connectThrough,
+  type DialDeadlines,
   hurriedDeadlines,
   type Parent,
   type ParentRules,
   Parents,
   type Way,
 } from './parents.ts'
-
-export interface DialDeadlines {
-  /** Time for the addresses of a name. */
-  readonly lookup: Milliseconds
-  readonly connect: Milliseconds
-  /** Time for the parent proxy's answer to CONNECT. */
-  readonly parent: Milliseconds
-  readonly tls: Milliseconds
-}
 
 export interface DialOptions {
   readonly clock: Clock

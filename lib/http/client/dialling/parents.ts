@@ -87,7 +87,7 @@ export class Parents {
     const all = parents.filter(parent => asks(parent, authority))
     if (all.length === 0) return onlyDirectly
     if (all.length === 1 && !direct) return all
-    const { healthy, failing } = this.#rests.inTurn(all, parent => this.#name(parent))
+    const { healthy, failing } = this.#rests.inTurn(all, formatAuthority)
     return direct ? [...healthy, undefined] : [...healthy, ...failing]
   }
 
@@ -124,10 +124,6 @@ export class Parents {
   states(): readonly ParentState[] {
     return [...this.#known.values()].map(({ heard, ...state }) => state)
   }
-
-  #name(parent: Parent): string {
-    return this.#known.get(parent)?.name ?? ''
-  }
 }
 
 /** Whether a failure may be the parent's: it happened on the way to the parent, or before an answer that the parent passes on. */
@@ -142,16 +138,19 @@ function isCertain({ cause }: OriginFailure): boolean {
   return cause instanceof OriginFailure || cause instanceof ConnectRefused
 }
 
-interface ParentDeadlines {
+export interface DialDeadlines {
+  /** Time for the addresses of a name. */
   readonly lookup: Milliseconds
   readonly connect: Milliseconds
+  /** Time for the parent proxy's answer to CONNECT. */
   readonly parent: Milliseconds
-  /** Time for the head of a response; undefined for a tunnel. */
-  readonly fields?: Milliseconds
+  readonly tls: Milliseconds
 }
 
-/** The deadlines of a request while another way is open. */
-export function hurriedDeadlines<D extends ParentDeadlines>(deadlines: D): D {
+/** The deadlines of a request, or of a tunnel, which has none for `fields`, while another way is open. */
+export function hurriedDeadlines<D extends DialDeadlines & { readonly fields?: Milliseconds }>(
+  deadlines: D,
+): D {
   const { lookup, connect, parent, fields } = deadlines
   const short = {
     lookup: Math.min(lookup, shortConnect),
