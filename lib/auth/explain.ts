@@ -7,13 +7,8 @@ import { systemCode } from '../errors.ts'
 import { printable } from '../log/redact.ts'
 import { type FailureRecord, readFailures } from './pages/failure-records.ts'
 
-interface Explanation {
-  readonly found: boolean
-  readonly lines: readonly string[]
-}
-
 /** The explanation of a failure from the file of an instance that does not run. */
-export async function explainFromFile(reference: string, file: string): Promise<Explanation> {
+export async function explainFromFile(reference: string, file: string) {
   try {
     return explain(reference, await readFailures(file))
   } catch (error) {
@@ -24,7 +19,7 @@ export async function explainFromFile(reference: string, file: string): Promise<
 }
 
 /** The lines that explain a failure, or say that it is not known; the oldest failure is first. */
-export function explain(reference: string, failures: readonly FailureRecord[]): Explanation {
+export function explain(reference: string, failures: readonly FailureRecord[]) {
   // People write the category and the ID in quotes, and then they are one operand.
   const id = reference.replace(/^(?:(?:SAML|PROXY)-ERROR|ACCESS-REFUSED)[\s:]*/, '').trim()
   const failure = failures.findLast(candidate => candidate.id === id)

@@ -3,22 +3,18 @@
  */
 import type { Fields } from '../../http/message/field.ts'
 import { AddressSet } from '../../ip.ts'
-import { askedPath, isFor, type PathRule, pathRule } from './path-rule.ts'
+import { askedPath, isFor, pathRule } from './path-rule.ts'
 import { namedMethods } from './rules.ts'
 
 /** The scope of a token. A part is undefined when the token is not limited in it. */
-interface TokenScope {
-  readonly paths: readonly PathRule[] | undefined
-  readonly methods: ReadonlySet<string> | undefined
-  readonly clients: AddressSet | undefined
-}
+type TokenScope = NonNullable<ReturnType<typeof tokenScope>>
 
 /** The scope out of the settings of a token; undefined when it is for everything. */
 export function tokenScope(settings: {
   readonly paths: readonly string[] | undefined
   readonly methods: readonly string[] | undefined
   readonly clients: readonly string[] | undefined
-}): TokenScope | undefined {
+}) {
   const { paths, methods, clients } = settings
   if (paths === undefined && methods === undefined && clients === undefined) return undefined
   return {

@@ -23,13 +23,6 @@ export interface NamedField {
   readonly encoded?: string
 }
 
-/** The fields that are sent. */
-interface FieldNames {
-  /** Whether X-Authproxy-User and the other fields of our prefix are sent. */
-  readonly authproxy: boolean
-  readonly others: readonly NamedField[]
-}
-
 const NAME = ['displayName', 'name', 'user']
 const single = { separator: ',', form: 'first' } as const
 const list = { separator: ',', form: 'list' } as const
@@ -68,8 +61,9 @@ export const nameSets = ['authproxy', 'remote', 'auth-request', 'webauth'] as co
 export type NameSet = (typeof nameSets)[number]
 
 /** The fields that the setting chooses by words and by the operator's own names. */
-export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>): FieldNames {
+export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>) {
   return {
+    /** Whether X-Authproxy-User and the other fields of our prefix are sent. */
     authproxy: chosen.includes('authproxy'),
     others: chosen.flatMap((each): readonly NamedField[] => {
       if (typeof each !== 'string') return [each]
@@ -89,7 +83,7 @@ const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
  * A pattern for the names that are removed from a client besides ours: the names of every preset, and of the fields that are
  * sent.
  */
-export function strippedNames({ others }: FieldNames): RegExp {
+export function strippedNames({ others }: ReturnType<typeof fieldNames>): RegExp {
   const all = [...Object.values(PRESETS).flat(), ...others]
   const names = [...new Set(all.map(({ field }) => wordsOf(field).join(SEPARATED)))]
   return new RegExp(`^[^a-z0-9]*(?:${names.join('|')})[^a-z0-9]*$`, 'i')

@@ -11,7 +11,6 @@ import { readProxyUrl } from '../../config/proxy-url.ts'
 import {
   type Path,
   type ReadResult,
-  type Remarks,
   readFailure,
   readResult,
   valueRemarks,
@@ -29,19 +28,13 @@ import { readSha256, readToken } from './setting-kinds.ts'
 import type { SettingValues } from './settings.ts'
 
 /** The values of the settings, and the secrets that stand in files alone. */
-export type WholeValues = SettingValues & {
-  readonly forwardAuth: { readonly edgeSecret: string | undefined }
-  readonly state: {
-    readonly password: string | undefined
-    readonly sentinelPassword: string | undefined
-  }
-}
+export type WholeValues = ReturnType<typeof withSecrets>['values']
 
 /** The values with the secrets of files in their places, and what is wrong with those files. */
 export function withSecrets(
   values: SettingValues,
   { instance, environment }: { readonly instance: string; readonly environment: Environment },
-): Remarks & { readonly values: WholeValues } {
+) {
   const of = { service: `authproxy@${instance}.service`, environment }
   const remarks = valueRemarks()
   const from = <T>(

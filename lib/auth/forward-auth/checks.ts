@@ -91,18 +91,10 @@ function judge(
   if (isOwnPath(place.path)) return told(misroutedAnswer())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
   if (asker.otherProtocol) return told(noProtocol)
-  const verdict = gate(
-    {
-      request,
-      path: place.path,
-      query: place.query,
-      client,
-      now: clock.now(),
-      instanceId,
-      session: () => sessions.read(asker.sessionFields),
-    },
-    config,
-  )
+  const { path, query } = place
+  const session = () => sessions.read(asker.sessionFields)
+  const now = clock.now()
+  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
   return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
     const decision = decide(judged, denied, {
@@ -112,7 +104,7 @@ function judge(
     if ('answer' in decision) return told(decision.answer)
     const { pass, because, passthrough } = decision
     const { method, id } = request
-    const identity = rules.backend.wholeIdentityOf(pass, { method, path: place.path })
+    const identity = rules.backend.wholeIdentityOf(pass, { method, path })
     const [user, target] = [pass?.subject, targetOf(asked)]
     const facts: OutcomeFacts = {
       outcome: 'allowed',

@@ -111,25 +111,12 @@ function policyOf(
 }
 
 /** The parts of the pages that belong to the organisation: the contact for help, the logo, the colours. */
-export interface Brand {
-  readonly templateValues: {
-    readonly application: string
-    readonly logo: boolean
-    readonly logoPath: string
-    readonly colour: string
-    readonly colourDark: string
-    readonly contact: false | { readonly text: string; readonly href: string | false }
-  }
-  readonly logo: OwnDocument | undefined
-}
+export type Brand = Awaited<ReturnType<typeof readBrand>>
 
 const LARGEST_LOGO = 256 * 1024
 
 /** Reads the logo. Throws a Failure when it cannot be read. */
-export async function readBrand({
-  pages,
-  domain,
-}: Pick<Config, 'pages' | 'domain'>): Promise<Brand> {
+export async function readBrand({ pages, domain }: Pick<Config, 'pages' | 'domain'>) {
   const { logo, colour, colourDark, application = domain } = pages
   const text = pages.contact
   const contact = text !== undefined && { text, href: hrefOf(text) }

@@ -23,7 +23,7 @@ import {
   type Holder,
   type PoolCounts,
   type PoolLimits,
-  Relief,
+  relief,
   type Turn,
 } from './pool.ts'
 import {
@@ -104,7 +104,7 @@ export class OriginClient {
       clock,
       pool,
       bound: new BoundConnections(pool),
-      relief: new Relief({ clock, pool, underWay }),
+      relieve: relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
@@ -162,7 +162,8 @@ interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   readonly bound: BoundConnections
-  readonly relief: Relief
+  /** To be called when a request begins to wait. */
+  readonly relieve: () => void
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
   /** The most bytes of a response's head. */
@@ -425,13 +426,13 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   leaseFromPool(): void {
-    const { pool, relief } = this.#parts
+    const { pool, relieve } = this.#parts
     this.#cancelTimer?.()
     const turn = this.#upgrade ? 'open' : pool.lease(this)
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     this.#wait()
-    relief.wanted()
+    relieve()
   }
 
   #wait(): void {

@@ -67,7 +67,7 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
-  readonly clientPlace?: ClientPlace
+  readonly clientPlace?: ClientPlace | undefined
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean
   /** The person or program for which a handler has admitted the request, noted by the handler. */

@@ -96,20 +96,20 @@ export class Connections {
     }: NewConnection,
   ): Connection {
     const local = { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 }
-    const ends = { client, local, secure }
     if (place === 'none') socket.destroy()
-    if (place === undefined || place === 'none') return this.#enter(socket, ends)
-    const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.endIfIdle = () => endIfIdle(socket, connection)
-    socket.once('close', () => place.leave())
+    const clientPlace = place === 'none' ? undefined : place
+    const connection = this.#enter(socket, { client, local, secure, clientPlace })
+    if (clientPlace !== undefined) {
+      clientPlace.endIfIdle = () => endIfIdle(socket, connection)
+      socket.once('close', () => clientPlace.leave())
+    }
     return connection
   }
 
   /** Enters a TLS connection inside another one. `end` is the target of the CONNECT on the outer one. */
   addWithin(below: Connection, socket: Socket, end: TunnelEnd): Connection {
     const { client, local, clientPlace } = below
-    const ends = { client, local, secure: true, tunnelEnd: end }
-    return this.#enter(socket, clientPlace === undefined ? ends : { ...ends, clientPlace })
+    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end, clientPlace })
   }
 
   #enter(socket: Socket, ends: Omit<ConnectionEnds, 'life'>): Connection {
@@ -325,7 +325,7 @@ interface NewConnection {
 
 /** Both ends of the connection a request came on. */
 export interface ConnectionEnds extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
-  readonly clientPlace?: ConnectionPlace
+  readonly clientPlace: ConnectionPlace | undefined
   /** The lifetime ends when the connection is closed. */
   readonly life: Lifetime
 }
@@ -350,7 +350,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly local: Peer
   readonly secure: boolean
   readonly tunnelEnd?: TunnelEnd
-  readonly clientPlace?: ClientPlace
+  readonly clientPlace: ClientPlace | undefined
   readonly received: Milliseconds
   /** The moment of `received` on the monotonic clock. */
   readonly begun: Milliseconds
@@ -380,7 +380,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.local = connection.local
     this.secure = connection.secure
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
-    if (connection.clientPlace !== undefined) this.clientPlace = connection.clientPlace
+    this.clientPlace = connection.clientPlace
   }
 
   get lifetime(): Lifetime {
