@@ -23,7 +23,7 @@ import {
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 
-import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
+import { IdpMetadataSource } from './idp-metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
 import { lastOwner } from './login-state.ts'
