@@ -113,7 +113,8 @@ export class Connections {
   }
 
   #enter(socket: Socket, ends: Omit<ConnectionEnds, 'life'>): Connection {
-    const begun = {
+    const connection: Connection = {
+      ...ends,
       life: new Lifetime(),
       requests: 0,
       underWay: new Members<LiveRequest>(),
@@ -125,7 +126,6 @@ export class Connections {
       fast: undefined,
       moved: unobservedMovement,
     }
-    const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
     lingerAtEnd(socket, this.#clock, () => {
       ignoreFurtherRequests(connection)
