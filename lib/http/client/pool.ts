@@ -54,7 +54,7 @@ export interface Lessee {
   readonly key: string
   /** The line that the connections under the key belong to. */
   readonly line: ConnectionLine
-  /** The client that asks, or "". */
+  /** The network of the client that asks, or "". */
   readonly client: string
   /** Whether it needs a new connection. */
   readonly fresh: boolean

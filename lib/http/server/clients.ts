@@ -186,7 +186,6 @@ class Client {
   }
 }
 
-/** A place whose request waits, and the time until which it does. */
 interface Waiting {
   readonly place: ConnectionPlace
   readonly until: Milliseconds

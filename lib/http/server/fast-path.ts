@@ -41,7 +41,6 @@ interface ServerParts {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
-  /** Gives the connection to Node's server. */
   readonly toNode: (socket: Socket) => void
   /** Tells the client what is wrong with the head or the content that has begun, by Node's code for it. */
   readonly refuse: (code: string, socket: Socket) => void
