@@ -94,7 +94,7 @@ export async function listenForChecks(
   const inUse = 'another process has it; every instance needs one of its own'
   if ('fd' in at) {
     try {
-      return (await server.listenAnywhere(at)) ?? { path: await pathOf(at) }
+      return (await server.listen(at)) ?? { path: await pathOf(at) }
     } catch (error) {
       throw cannotListen(error, at, inUse)
     }
@@ -110,7 +110,7 @@ export async function listenForChecks(
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })
     }
-    await server.listenAnywhere({ path })
+    await server.listen({ path })
     await chmod(path, 0o666)
   } catch (error) {
     if (error instanceof Failure) throw error

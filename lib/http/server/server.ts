@@ -5,6 +5,7 @@
  * Handlers of pipelined requests run at the same time; on the fast path only those of safe requests without content do. Node's server or
  * the fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
@@ -108,22 +109,13 @@ export class HttpServer {
     })
   }
 
-  /** Starts listening and rejects with the system's error. Port 0 takes a free port. `fd` is a socket passed in by systemd. */
-  async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
-    const address = await this.listenAnywhere(where)
-    if (address === undefined) throw new Error('not a TCP listener')
-    return address
-  }
-
-  /** Does the same for any listener; undefined for a socket in the file system, whose clients have no address. */
-  async listenAnywhere(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 }, () => {
-        this.#server.off('error', reject)
-        resolve()
-      })
-    })
+  /**
+   * Starts listening and rejects with the system's error. Port 0 takes a free port. `fd` is a socket passed in by systemd. The answer is
+   * undefined for a socket in the file system, whose clients have no address.
+   */
+  async listen(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
+    this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 })
+    await once(this.#server, 'listening')
     this.#stopWatching = this.#connections.watch(this.#options.limits)
     const address = this.#server.address()
     return address === null || typeof address === 'string' ? undefined : address
