@@ -18,14 +18,7 @@ import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
-import {
-  ConnectionPool,
-  type Holder,
-  type PoolCounts,
-  type PoolLimits,
-  relief,
-  type Turn,
-} from './pool.ts'
+import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
 import {
   type ConnectionLine,
   type ConnectionOwner,
@@ -103,7 +96,7 @@ export class OriginClient {
       clock,
       pool,
       bound: new BoundConnections(pool),
-      relieve: relief({ clock, pool, underWay }),
+      relieve: limits.lasting === undefined ? undefined : relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
@@ -161,8 +154,8 @@ interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   readonly bound: BoundConnections
-  /** To be called when a request begins to wait. */
-  readonly relieve: () => void
+  /** To be called when a request begins to wait; undefined when no connections are set apart for requests that last. */
+  readonly relieve: (() => void) | undefined
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
   readonly headLimit: number
@@ -229,7 +222,7 @@ interface Errand {
  * A request that got no byte in answer on a kept connection is sent once more, on a new one, when its method is idempotent and it has no
  * content: the origin probably closed the connection at that moment (RFC 9112 section 9.3.1).
  */
-class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
+class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   place = 0
   readonly key: string
   readonly boundKey: string
@@ -426,7 +419,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     this.#wait()
-    relieve()
+    relieve?.()
   }
 
   #wait(): void {

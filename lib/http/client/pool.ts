@@ -58,8 +58,14 @@ export interface Lessee {
   readonly client: string
   /** Whether it needs a new connection. */
   readonly fresh: boolean
+  readonly origin: string
+  /** Undefined while it waits for a connection. */
+  readonly connection: OriginConnection | undefined
+  /** The moment since which it has the connection, by the monotonic clock. */
+  readonly leased: Milliseconds
   /** Called when its turn has come, after it waited in line. */
   turn(turn: Turn): void
+  cancel(cause: unknown): void
 }
 
 interface Place {
@@ -208,11 +214,6 @@ export class ConnectionPool {
     return count
   }
 
-  /** Whether connections of requests that last are set apart. */
-  get setsApart(): boolean {
-    return this.#limits.lasting !== undefined
-  }
-
   /** Whether one more connection under a key may be set apart. */
   hasRoomApart(key: string): boolean {
     const place = this.#places.get(key)
@@ -330,22 +331,11 @@ function first<T>([one]: Iterable<T>): T | undefined {
  */
 const boundIdle: Milliseconds = 90_000
 
-export interface Holder {
-  readonly key: string
-  readonly client: string
-  readonly origin: string
-  /** Undefined while the request waits for a connection. */
-  readonly connection: OriginConnection | undefined
-  /** The moment since which the request has the connection, by the monotonic clock. */
-  readonly leased: Milliseconds
-  cancel(cause: unknown): void
-}
-
 interface ReliefParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   /** All requests, the oldest first. */
-  readonly underWay: Iterable<Holder>
+  readonly underWay: Iterable<Lessee>
 }
 
 /** A request that has had its connection for this time counts as one that lasts. */
@@ -389,18 +379,14 @@ export function relief(parts: ReliefParts): () => void {
     })
   }
   return () => {
-    if (pool.setsApart && !looked) look()
+    if (!looked) look()
   }
 }
 
-function relieve(
-  { clock, pool, underWay }: ReliefParts,
-  key: string,
-  line: Pick<Line<Holder>, 'waiting' | 'weigh'>,
-): void {
+function relieve({ clock, pool, underWay }: ReliefParts, key: string, line: Line<Lessee>): void {
   const now = clock.elapsed()
-  const young = new Map<string, Holder[]>()
-  const lasting = new Map<string, Holder[]>()
+  const young = new Map<string, Lessee[]>()
+  const lasting = new Map<string, Lessee[]>()
   const held = new Map<string, number>()
   for (const holder of underWay) {
     const { connection, client } = holder
@@ -456,14 +442,14 @@ function lackingPlaces(
   return lacking
 }
 
-function add(all: Map<string, Holder[]>, client: string, holder: Holder): void {
+function add(all: Map<string, Lessee[]>, client: string, holder: Lessee): void {
   const own = all.get(client)
   if (own === undefined) all.set(client, [holder])
   else own.push(holder)
 }
 
-function largest(all: Map<string, Holder[]>): Holder[] {
-  let most: Holder[] = []
+function largest(all: Map<string, Lessee[]>): Lessee[] {
+  let most: Lessee[] = []
   for (const own of all.values()) if (own.length > most.length) most = own
   return most
 }
