@@ -32,12 +32,7 @@ import {
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
 
-export type {
-  OriginDeadlines,
-  OriginRequest,
-  OriginResponse,
-  OriginSwitched,
-} from './request.ts'
+export type { OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
 
 export const defaultOriginDeadlines: OriginDeadlines = {
   queue: 30_000,
