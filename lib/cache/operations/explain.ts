@@ -101,7 +101,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
   if (first === undefined) {
     return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
   }
-  const { direct } = rules.policy.parents ?? { direct: false }
+  const { direct } = rules.config.parentProxy ?? { direct: false }
   const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
   const then = next.map(way => `; when that fails, ${way}`).join('')
   const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
@@ -153,7 +153,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Clients', `only those of ${setting}; others are refused`)
     if (own !== undefined) find('Asked with', `the credentials of this proxy (${own})`)
   }
-  if (parts.rules.policy.parents !== undefined) {
+  if (parts.rules.config.parentProxy !== undefined) {
     find('By way of', wayText(parentsOf(destination.uri, parts.rules.policy.parents), parts))
   }
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
