@@ -2,10 +2,12 @@
  * Answers a request as `lookup` has decided: hits, revalidations, misses, and HEAD, which never downloads content. When an origin
  * fails, stored content answers if possible, else an error after which apt tries again.
  */
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -21,7 +23,7 @@ import {
   type WantedFile,
   WrongContent,
 } from '../fetch/found.ts'
-import { type Ask, askForHead } from '../fetch/origin-question.ts'
+import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -32,7 +34,6 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
-import { pseudonyms } from './pseudonym.ts'
 import {
   type AllowedRequest,
   represent,
@@ -62,6 +63,7 @@ type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
 
 export class Answerer {
   readonly #parts: AnswererParts
+  readonly #probes = new SingleFlight<unknown>()
 
   constructor(parts: AnswererParts) {
     this.#parts = parts
@@ -80,9 +82,7 @@ export class Answerer {
     because: StoredReason,
   ): Response | Promise<Response> {
     const { store } = this.#parts
-    const representation = storedRepresentation(entry, because, allowed, (first, last) =>
-      store.content(entry, first, last ?? entry.size - 1),
-    )
+    const representation = storedRepresentation(entry, because, allowed, store)
     return continueWhenReady(represent(allowed, representation), answer => {
       if (answer === undefined) return this.#instead(allowed, entry)
       this.#given(allowed, entry, answer, 'givenStored')
@@ -203,12 +203,9 @@ export class Answerer {
    */
   #probe(wanted: WantedFile, entry: Entry): void {
     const { updates, fetcher } = this.#parts
-    const done = fetcher.slow.beginProbe(wanted.uri)
-    if (done === undefined) return
-    const asking = updates.governs(entry)
-      ? updates.check(wanted, entry)
-      : fetcher.fetch(wanted).found
-    void asking.then(done)
+    void this.#probes.run(originName(wanted.uri), () =>
+      updates.governs(entry) ? updates.check(wanted, entry) : fetcher.fetch(wanted).found,
+    )
   }
 
   async fetched(allowed: AllowedRequest, because: Lacking): Promise<Response> {
@@ -437,6 +434,14 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   const tags = fields.get('If-None-Match')
   return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
 }
+
+/** A name for one cachesvc in Via. It differs from instance to instance, so that each finds requests that come back to it. */
+export function newPseudonym(): string {
+  return `cachesvc-${randomBytes(4).toString('hex')}`
+}
+
+/** The form of these names. */
+const pseudonyms = /^cachesvc-[0-9a-f]{8}$/
 
 function wantedOf(
   { request, file, claim, awaited, directives }: AllowedRequest,

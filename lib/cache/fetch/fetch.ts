@@ -524,7 +524,6 @@ const memory: Milliseconds = 10_000
 class SlowOrigins {
   readonly #clock: Clock
   readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
-  readonly #probed = new Set<string>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -541,13 +540,5 @@ class SlowOrigins {
 
   forget(uri: TargetUri): void {
     this.#until.delete(originName(uri))
-  }
-
-  /** Begins a probe of an origin. Returns the function that ends it; undefined while another probe is under way. */
-  beginProbe(uri: TargetUri): (() => void) | undefined {
-    const origin = originName(uri)
-    if (this.#probed.has(origin)) return undefined
-    this.#probed.add(origin)
-    return () => this.#probed.delete(origin)
   }
 }
