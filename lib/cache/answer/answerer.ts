@@ -52,8 +52,8 @@ interface AnswererParts {
   readonly delays: SuiteDelays
   readonly negative: NegativeMemory
   readonly clock: Clock
-  /** Whether a stored content may answer for a name other than the one it was stored under. `scope` is the scope of that name. */
-  readonly shares: (digest: string, scope: string | undefined) => boolean
+  /** Whether a stored content may answer for a key other than the one it was stored under. */
+  readonly shares: (digest: string, key: string) => boolean
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
 }
@@ -109,8 +109,7 @@ export class Answerer {
     const { file, claim, directives, now } = allowed
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
-      if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
-        return stored
+      if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
       const entry = finishedEntry(draft, claim, undefined, verified)

@@ -43,7 +43,7 @@ interface ExplainParts {
     has?(digest: string): boolean
   }
   /** Whether a stored content may answer for a name other than the one it was stored under. */
-  readonly shares?: (digest: string, scope: string | undefined) => boolean
+  readonly shares?: (digest: string, key: string) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
@@ -245,10 +245,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
 /** Whether the store has a content under another name, and may give it under this one. */
 function isElsewhere(
   digest: string,
-  { confinement }: FileDestination,
+  { key }: FileDestination,
   { store, shares }: ExplainParts,
 ): boolean {
-  return store.has?.(digest) === true && shares?.(digest, confinement?.scope) !== false
+  return store.has?.(digest) === true && shares?.(digest, key) !== false
 }
 
 /**
