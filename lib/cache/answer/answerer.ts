@@ -128,7 +128,7 @@ export class Answerer {
     const wanted = wantedOf(allowed, entry)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
-    if (fetcher.slow.has(file.uri)) {
+    if (fetcher.isSlow(file.uri)) {
       if (request.method !== 'HEAD') this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
@@ -152,7 +152,7 @@ export class Answerer {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(file.uri)
+        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(file.uri)
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
         return this.fetchedAnew(allowed)
