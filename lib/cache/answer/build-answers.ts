@@ -55,9 +55,7 @@ async function recorded(
 ): Promise<Response> {
   const entry = keepingEntry(file, allowed.now)
   if (await builds.hasContent(file)) {
-    const representation = storedRepresentation(entry, 'recorded', allowed, (first, last) =>
-      store.content(entry, first, last ?? entry.size - 1),
-    )
+    const representation = storedRepresentation(entry, 'recorded', allowed, store)
     const answer = await represent(allowed, representation)
     if (answer !== undefined) {
       const { key, archive } = allowed.file

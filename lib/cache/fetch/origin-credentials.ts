@@ -35,6 +35,13 @@ interface Line {
   readonly authorization: string
 }
 
+/** The words of one line as they stand in the file. */
+interface Entry {
+  readonly machine: string
+  login?: string
+  password?: string
+}
+
 /** The credentials for requests for one file. */
 export interface FileCredentials {
   /** The setting that names them. */
@@ -108,50 +115,40 @@ function linesOf(place: string, environment: Readonly<Record<string, string | un
 
 /** Reads the text of such a file. It consists of words between blanks; a line that begins with `#` is a comment. */
 export function parseAuthConf(text: string): Parsed {
-  const lines: Line[] = []
   const words = text
     .split('\n')
     .filter(line => !/^\s*#/.test(line))
     .join('\n')
     .split(/\s+/)
     .filter(word => word !== '')
-  let entry: { machine: string; login?: string; password?: string } | undefined
-  const end = (): string | undefined => {
-    if (entry === undefined) return undefined
-    const line = lineOf(entry, lines.length + 1)
-    if (typeof line === 'string') return line
-    lines.push(line)
-    return undefined
-  }
+  const entries: Entry[] = []
   for (let i = 0; i < words.length; i += 2) {
     const [word, value] = [words[i], words[i + 1]]
-    if (word === 'machine' || word === 'login' || word === 'password') {
-      if (value === undefined) return { problem: `ends after the word ${word}` }
-      if (word === 'machine') {
-        const problem = end()
-        if (problem !== undefined) return { problem }
-        entry = { machine: value }
-      } else if (entry === undefined || entry[word] !== undefined) {
-        return { problem: `has a ${word} that belongs to no machine` }
-      } else entry[word] = value
-    } else {
+    const entry = entries.at(-1)
+    if (word !== 'machine' && word !== 'login' && word !== 'password') {
       // The message does not quote the word, because it may be half of a password.
-      return {
-        problem: `has something else than machine, login and password in entry ${lines.length + 1}`,
-      }
+      const number = Math.max(entries.length, 1)
+      return { problem: `has something else than machine, login and password in entry ${number}` }
     }
+    if (value === undefined) return { problem: `ends after the word ${word}` }
+    if (word === 'machine') entries.push({ machine: value })
+    else if (entry === undefined || entry[word] !== undefined) {
+      return { problem: `has a ${word} that belongs to no machine` }
+    } else entry[word] = value
   }
-  const problem = end()
-  if (problem !== undefined) return { problem }
-  return lines.length === 0
-    ? { problem: 'has no line `machine HOST login NAME password PASSWORD`' }
-    : { lines }
+  if (entries.length === 0) {
+    return { problem: 'has no line `machine HOST login NAME password PASSWORD`' }
+  }
+  const lines: Line[] = []
+  for (const [i, entry] of entries.entries()) {
+    const line = lineOf(entry, i + 1)
+    if (typeof line === 'string') return { problem: line }
+    lines.push(line)
+  }
+  return { lines }
 }
 
-function lineOf(
-  { machine, login, password }: { machine: string; login?: string; password?: string },
-  number: number,
-): Line | string {
+function lineOf({ machine, login, password }: Entry, number: number): Line | string {
   const which = `has in entry ${number}`
   if (login === undefined || password === undefined) return `${which} no login or no password`
   if (login.includes(':')) return `${which} a login with a colon, which Basic cannot send`

@@ -129,7 +129,7 @@ async function follow(
         target: formatUri(uri),
       })
     }
-    const location = redirection(response)
+    const location = isRedirect(response.status) ? response.fields.get('Location') : undefined
     if (location === undefined) return { response, uri }
     response.content.close()
     const to = resolve(uri, location)
@@ -154,10 +154,6 @@ async function follow(
 
 function isSameServer(one: TargetUri, other: TargetUri): boolean {
   return one.scheme === other.scheme && one.host === other.host && one.port === other.port
-}
-
-function redirection(response: OriginResponse): string | undefined {
-  return isRedirect(response.status) ? response.fields.get('Location') : undefined
 }
 
 export function isRedirect(status: number): boolean {
