@@ -146,7 +146,6 @@ interface Admittance {
   readonly parts: PipelineParts
 }
 
-/** The answer to a request that is admitted. */
 function answered(
   request: Request,
   file: FileDestination,
