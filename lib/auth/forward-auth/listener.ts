@@ -22,14 +22,15 @@ import { HttpServer } from '../../http/server/server.ts'
 import type { LogFacts } from '../../log/log.ts'
 import type { InheritedSocket } from '../../systemd.ts'
 import type { CheckAddress } from '../config/setting-forward-auth.ts'
-import type { AuthMetrics } from '../metrics.ts'
 import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
 /** Makes the server; the handler is told every check that is over. */
 export function checkServer(
-  parts: CheckParts & { readonly metrics: Pick<AuthMetrics, 'check'> },
+  parts: CheckParts & {
+    readonly metrics: { readonly check: (edge: string, exchange: Exchange) => void }
+  },
   common: Pick<HttpServerOptions, 'requestId' | 'onMalformed' | 'limits'>,
 ): HttpServer {
   const { clock, log, metrics, failurePage, rules } = parts

@@ -5,7 +5,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
@@ -333,9 +332,8 @@ export class Answerer {
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
-    const lifetime = request.lifetime ?? Lifetime.until(request.signal)
     try {
-      const source = await begunSource(content.open(), lifetime)
+      const source = await begunSource(content.open(), request.lifetime)
       begun = true
       return { ...answer, content: { ...content, open: () => source } }
     } catch (error) {
@@ -366,7 +364,7 @@ export class Answerer {
     try {
       const { uri } = file
       const via = sharedChain(request.fields, pseudonyms)
-      const lifetime = request.lifetime ?? Lifetime.until(request.signal)
+      const { lifetime } = request
       const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
       const answer = await resultInTime(asked, clock, wait)
       answer?.response.content.close()

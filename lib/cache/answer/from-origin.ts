@@ -128,14 +128,15 @@ export async function passedResponse(
 ): Promise<Response> {
   const { request, file, trusted } = allowed
   const { connection } = request
+  const { signal } = request.lifetime
   const late = () => slowOrigin(file.about.origin)
-  const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
+  const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
   const response = await withDeadline(limit, stop =>
     origin.request({
       method: request.method,
       uri: file.uri,
       fields: forwardedFields(allowed, rules().config.via ? pseudonym : undefined),
-      signal: AbortSignal.any([request.signal, stop]),
+      signal: AbortSignal.any([signal, stop]),
       trusted,
       line: 'passed',
       // The connection to the origin belongs to the client's connection. There is no identity, because a proxy can send requests of several

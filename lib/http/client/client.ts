@@ -23,7 +23,7 @@ import {
   type Holder,
   type PoolCounts,
   type PoolLimits,
-  Relief,
+  relief,
   type Turn,
 } from './pool.ts'
 import {
@@ -79,7 +79,6 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
 }
 
 interface OriginCounts extends PoolCounts {
-  /** The number of connections opened so far. */
   readonly opened: number
   /** The number of requests that went over a kept connection. */
   readonly reused: number
@@ -104,7 +103,7 @@ export class OriginClient {
       clock,
       pool,
       bound: new BoundConnections(pool),
-      relief: new Relief({ clock, pool, underWay }),
+      relieve: relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
@@ -162,10 +161,10 @@ interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   readonly bound: BoundConnections
-  readonly relief: Relief
+  /** To be called when a request begins to wait. */
+  readonly relieve: () => void
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
-  /** The most bytes of a response's head. */
   readonly headLimit: number
   /** The head that came last. An origin sends similar heads over all its connections. */
   readonly lastHead: LastBlock<ResponseHead>
@@ -218,7 +217,6 @@ type ResponseListener = (
 
 interface Errand {
   readonly asked: OriginRequest
-  /** Whether it asks for WebSocket, on a connection of its own that no limit of the pool counts. */
   readonly upgrade: boolean
   /** The remaining ways to the origin. The request takes the first. */
   readonly ways: readonly Way[]
@@ -239,7 +237,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly deadlines: OriginDeadlines
   fresh: boolean
   bound: BoundConnection | undefined
-  /** The moment at which it got its connection, by the monotonic clock. */
   leased: Milliseconds = 0
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
@@ -255,7 +252,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #life = new RequestLife()
   #stopWaiting: ((cause: unknown) => void) | undefined
   #cancelTimer: (() => void) | undefined
-
   /** The moment at which it began, by the monotonic clock. */
   readonly #begun: Milliseconds
 
@@ -276,7 +272,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.boundKey = key
   }
 
-  /** The network of the client, or "". */
   get client(): string {
     const { client = '' } = this.#asked
     this.#network ??= client === '' ? '' : networkOf(client)
@@ -425,13 +420,13 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   leaseFromPool(): void {
-    const { pool, relief } = this.#parts
+    const { pool, relieve } = this.#parts
     this.#cancelTimer?.()
     const turn = this.#upgrade ? 'open' : pool.lease(this)
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     this.#wait()
-    relief.wanted()
+    relieve()
   }
 
   #wait(): void {

@@ -349,7 +349,7 @@ export class HttpServer {
   /** Sends the refusal after the responses to earlier requests on the connection. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
-    const [status, sentence] = headProblem(code)
+    const [status, sentence] = headProblems[code] ?? malformedHead
     callAfterLastRequest(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
@@ -407,16 +407,13 @@ async function whatHasCome(): Promise<void> {
 /** The server takes TLS 1.2 or newer, and HTTP/1.1 alone. */
 export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
 
-/** The answer when Node's parser refuses a head with this code. */
-function headProblem(code: string): readonly [status: number, sentence: string] {
-  return headProblems[code] ?? [400, 'This is not an HTTP request that can be understood.']
-}
-
+/** The answers when Node's parser refuses a head, by its codes. */
 const headProblems: Readonly<Record<string, readonly [status: number, sentence: string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'The fields of this request are larger than this server takes.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time.'],
   HPE_INVALID_METHOD: [501, 'This method is not known here.'],
 }
+const malformedHead = [400, 'This is not an HTTP request that can be understood.'] as const
 
 /** Node's HTTP server, for plain connections or TLS, with our limits. */
 function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server | SecureServer {
