@@ -146,7 +146,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
      * store and a delay can choose another one than the stored one. Undefined when neither concerns this key. Never rejects.
      */
     settleRelease: (key: string): Promise<void> | undefined => {
-      const followed = following?.settle(key)
+      const followed = following?.(key)
       return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
     },
     /** Whether the other nodes of a shared store share this file. */

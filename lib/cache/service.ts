@@ -52,10 +52,7 @@ import { VerificationSchedule } from './verify/schedule.ts'
 /** The result of reading the configuration again. */
 type Reloaded = LoadedConfig | { readonly problems: readonly string[] }
 
-export interface ServiceOptions {
-  readonly config: Config
-  /** The warnings about the configuration, for the overview. */
-  readonly warnings?: readonly string[]
+export interface ServiceOptions extends LoadedConfig {
   readonly log: Log
   readonly start: Start
   readonly reload: () => Promise<Reloaded>
@@ -434,7 +431,6 @@ interface CountingParts {
   readonly activity: Activity
 }
 
-/** The handlers for events of the parts that fetch. */
 function fetchEvents({ statistics, metrics }: CountingParts) {
   return {
     onFetched: (bytes: number): void => {
@@ -451,7 +447,6 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
   }
 }
 
-/** The handlers for events of the servers. */
 function serverEvents({
   log,
   settings,

@@ -17,7 +17,6 @@ interface BuildAnswerParts {
 }
 
 interface BuildRequest {
-  /** The name of the build. */
   readonly name: string
   readonly allowed: AllowedRequest
   /** Answers like without a build, and gives the recording the entry that the client gets. */
@@ -71,7 +70,6 @@ async function recorded(
   return notInBuildResponse(allowed, 'not-kept', sentence)
 }
 
-/** Answers like without a build, and records the answer. */
 async function record(
   { allowed, plain }: BuildRequest,
   recording: BuildRecording | undefined,

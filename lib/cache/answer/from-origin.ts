@@ -8,6 +8,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
 import type { Source } from '../../bytes/source.ts'
+import { attempt } from '../../errors.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
@@ -191,12 +192,8 @@ function forwardedFields(
 }
 
 function basic(userinfo: string): string {
-  let text = userinfo
-  try {
-    text = decodeURIComponent(userinfo)
-  } catch {
-    // Text that is not percent-encoded is used unchanged.
-  }
+  // Text that is not percent-encoded is used unchanged.
+  const text = attempt(() => decodeURIComponent(userinfo)) ?? userinfo
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
 }
 

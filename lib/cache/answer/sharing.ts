@@ -2,12 +2,11 @@
  * Makes the parts by which this node uses a bucket: one finds files in the bucket before an origin is asked, others offer files to the other
  * nodes and follow their Release files. Only a program with the setting `shared_store` loads this file.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import type { TargetUri } from '../../http/message/target.ts'
-import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import { suiteOfRelease } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
@@ -38,7 +37,7 @@ const mostOffered = 65_536
 
 /** Makes the parts. From now on each new entry of a shared file is offered to the other nodes. */
 export function sharingOf(parts: SharingParts) {
-  const { shared, store, pseudonym, rules, clock, log } = parts
+  const { shared, store, pseudonym, rules } = parts
   const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
   const offered = recentEntries<string, string>(mostOffered)
@@ -64,25 +63,18 @@ export function sharingOf(parts: SharingParts) {
   return {
     nearer,
     pointers,
-    following: (made: Pick<FollowingParts, 'suites' | 'delays' | 'updates'>) => {
-      const wait = () => rules().config.timeouts.revalidation
-      return new SuiteFollower({ ...made, pointers, store, clock, log, wait })
-    },
+    following: (made: Pick<FollowingParts, 'suites' | 'delays' | 'updates'>) =>
+      releaseFollower({ ...parts, ...made, pointers }),
     isShared: (uri: TargetUri) => isShareable(uri, parts),
     close: () => peers.close(),
   }
 }
 
-interface FollowingParts {
+interface FollowingParts extends Pick<SharingParts, 'rules' | 'store' | 'clock' | 'log'> {
   readonly pointers: Pointers
   readonly suites: Suites
   readonly delays: SuiteDelays
   readonly updates: Updates
-  readonly store: Store
-  readonly clock: Clock
-  readonly log: Logger
-  /** How long a client waits. The work goes on after that. */
-  readonly wait: () => Milliseconds
 }
 
 /** A pointer that could not be followed is not tried again for this time. */
@@ -100,34 +92,18 @@ interface Paused {
 }
 
 /**
- * Makes this node give the same Release files as the other nodes. Before a Release file is looked up, the pointer of its suite is read,
- * which is remembered for a second. When the pointer names a newer Release file than the adopted one, this node takes it like one from
- * the origin (`Updates.take`): it verifies the Release file and the indexes that it names.
+ * Makes the function that stores the Release file of the other nodes under its key. The function answers undefined when the suite is not
+ * shared, and its promise never rejects.
+ *
+ * The pointer of the suite is read, which is remembered for a second. When it names a newer Release file than the adopted one, this node
+ * takes it like one from the origin (`Updates.take`): it verifies the Release file and the indexes that it names.
  */
-class SuiteFollower {
-  readonly #parts: FollowingParts
-  readonly #flights = new SingleFlight<void>()
+function releaseFollower(parts: FollowingParts) {
+  const { pointers, suites, store, delays, updates, rules, clock, log } = parts
+  const flights = new SingleFlight<void>()
   /** Suites whose pointer could not be followed. */
-  readonly #paused = recentEntries<string, Paused>(mostPaused)
-
-  constructor(parts: FollowingParts) {
-    this.#parts = parts
-  }
-
-  /** Stores the Release file of the other nodes under this key. Undefined when its suite is not shared. Never rejects. */
-  settle(key: string): Promise<void> | undefined {
-    const { pointers, clock, wait } = this.#parts
-    const at = suiteOfRelease(key)
-    if (at === undefined || !pointers.shares(at)) return undefined
-    return resultInTime(
-      this.#flights.run(at, () => this.#follow(at)),
-      clock,
-      wait(),
-    )
-  }
-
-  async #follow(at: string): Promise<void> {
-    const { pointers, suites, store, delays, updates, clock, log } = this.#parts
+  const paused = recentEntries<string, Paused>(mostPaused)
+  const follow = async (at: string): Promise<void> => {
     try {
       const pointer = await pointers.of(at)
       const [adopted] = suites.at(at)?.generations ?? []
@@ -137,13 +113,13 @@ class SuiteFollower {
       const entry = release && (await store.get(release.key))
       if (entry === undefined || entry.digest === release?.digest) return
       if (pointer.date <= (adopted.date ?? 0)) return
-      const before = this.#paused.get(at)
+      const before = paused.get(at)
       if (before !== undefined && before.until > clock.elapsed()) return
       const taken = await updates.take(pointer, entry)
       if (taken.use === 'store') return
       const until = clock.elapsed() + betweenTries
       const tries = before?.digest === release?.digest ? (before?.tries ?? 0) + 1 : 1
-      this.#paused.set(at, { until, tries, digest: release?.digest })
+      paused.set(at, { until, tries, digest: release?.digest })
       if (taken.use !== 'again') return
       // The files are not in the bucket yet, or are gone, so the origin is asked.
       if (tries >= mostTries) pointers.noteUnfit(at, pointer)
@@ -151,5 +127,12 @@ class SuiteFollower {
     } catch (error) {
       log.warn('the Release file of the other nodes could not be taken', { suite: at, error })
     }
+  }
+  return (key: string): Promise<void> | undefined => {
+    const at = suiteOfRelease(key)
+    if (at === undefined || !pointers.shares(at)) return undefined
+    const flight = flights.run(at, () => follow(at))
+    // The work goes on after this time.
+    return resultInTime(flight, clock, rules().config.timeouts.revalidation)
   }
 }

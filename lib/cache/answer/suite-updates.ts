@@ -80,7 +80,6 @@ interface Candidate {
   readonly release: Entry
   readonly begun: Milliseconds
   readonly heldFor: Milliseconds
-  /** Fires when the update is to wait for no more files. */
   readonly hurry: AbortSignal
 }
 
@@ -92,7 +91,6 @@ interface Lacking extends MissingFile {
 export class Updates {
   readonly #parts: UpdatesParts
   readonly #underWay = new Map<string, Update>()
-  /** The suites whose clients get another Release file than the origin has. */
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
 

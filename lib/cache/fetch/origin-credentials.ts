@@ -42,29 +42,19 @@ interface Entry {
   password?: string
 }
 
-/** The credentials for requests for one file. */
-export interface FileCredentials {
-  /** The setting that names them. */
-  readonly setting: string
-  /** The value of Authorization for a place; undefined when the place may not get any. */
-  at(place: TargetUri): string | undefined
-}
-
 /** The lines of a file, or the reason why it cannot be used. */
 type Parsed = { readonly lines: readonly Line[] } | { readonly problem: string }
 
-export interface OriginCredentials {
-  /** The warnings about the files. */
-  readonly warnings: readonly string[]
-  /** The credentials for the file with this target; undefined when its archive has none. */
-  of(wanted: TargetUri): FileCredentials | undefined
-}
+export type OriginCredentials = Readonly<ReturnType<typeof readCredentials>>
+
+/** The credentials for requests for one file. */
+export type FileCredentials = NonNullable<ReturnType<OriginCredentials['of']>>
 
 /** Reads the files. Throws a Failure with one sentence when one cannot be used. */
 export function readCredentials(
   archives: Archives,
   environment: Readonly<Record<string, string | undefined>>,
-): OriginCredentials {
+) {
   const known = new Map<Archives[number], readonly Line[]>()
   const warnings: string[] = []
   archives.forEach((archive, i) => {
@@ -88,13 +78,16 @@ export function readCredentials(
   })
   return {
     warnings,
-    of(wanted) {
+    /** The credentials for the file with this target; undefined when its archive has none. */
+    of(wanted: TargetUri) {
       const archive = known.size === 0 ? undefined : archiveOf(wanted, archives)?.archive
       const lines = archive && known.get(archive)
       if (archive === undefined || lines === undefined) return undefined
       return {
+        /** The setting that names them. */
         setting: `archives[${archives.indexOf(archive)}].credentials`,
-        at(place) {
+        /** The value of Authorization for a place; undefined when the place may not get any. */
+        at(place: TargetUri): string | undefined {
           if (archiveOf(place, [archive]) === undefined) return undefined
           return lines.find(line => isFor(line, place))?.authorization
         },

@@ -12,7 +12,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import { longestRest, Rests } from '../../async/rests.ts'
-import { Failure } from '../../errors.ts'
+import { attempt, Failure } from '../../errors.ts'
 import type {
   OriginClient,
   OriginDeadlines,
@@ -161,17 +161,14 @@ export function isRedirect(status: number): boolean {
 }
 
 function resolve(base: TargetUri, location: string): TargetUri {
-  let text: string
-  try {
-    const url = new URL(location, formatUri(base))
-    url.hash = ''
-    url.username = ''
-    url.password = ''
-    text = url.href
-  } catch {
+  const url = attempt(() => new URL(location, formatUri(base)))
+  if (url === undefined) {
     throw new RedirectRefused(base, 'The origin redirects to something that is not a URL.')
   }
-  const target = parseTarget('GET', text)
+  url.hash = ''
+  url.username = ''
+  url.password = ''
+  const target = parseTarget('GET', url.href)
   if ('problem' in target || target.form !== 'absolute') {
     throw new RedirectRefused(
       base,

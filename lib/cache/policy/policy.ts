@@ -74,7 +74,6 @@ export interface Refusal {
   readonly sentence: string
 }
 
-/** Whether a tunnel is carried through unread, intercepted or refused. */
 type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
 
 /** The settings of the policy, ready for look-ups. */
