@@ -110,7 +110,7 @@ export class Adoptions {
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
     this.#thread = new AdoptionThread(parts.clock)
-    this.#inUse = new InUse({ ...parts, sha512: files => this.sha512(files) })
+    this.#inUse = new InUse(parts, files => this.sha512(files))
   }
 
   /** Adopts the suite in the directory with this key, at once or after the adoption that is under way. */
@@ -391,18 +391,16 @@ function named({ digest, size }: Content): Content {
   return { digest, size }
 }
 
-interface InUseParts extends Pick<AdoptionsParts, 'clock' | 'log' | 'store' | 'asked'> {
-  readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
-}
-
 /**
  * Finds the files of a generation that clients use, and their names by digest.
  */
 class InUse {
-  readonly #parts: InUseParts
+  readonly #parts: Pick<AdoptionsParts, 'clock' | 'log' | 'store' | 'asked'>
+  readonly #sha512: Adoptions['sha512']
 
-  constructor(parts: InUseParts) {
+  constructor(parts: AdoptionsParts, sha512: Adoptions['sha512']) {
     this.#parts = parts
+    this.#sha512 = sha512
   }
 
   /**
@@ -517,10 +515,9 @@ class InUse {
   }
 
   async #hashed(at: string, contents: readonly Content[]): Promise<ReadonlyMap<string, string>> {
-    const { sha512, log } = this.#parts
     if (contents.length === 0) return new Map()
-    return sha512(contents).catch((error: unknown) => {
-      log.warn('files could not be hashed', { suite: at, because: explainError(error) })
+    return this.#sha512(contents).catch((error: unknown) => {
+      this.#parts.log.warn('files could not be hashed', { suite: at, because: explainError(error) })
       return new Map()
     })
   }
