@@ -17,15 +17,13 @@
  *    `Suites.claim` reads from then on.
  * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
-import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
-import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { StoreOptions } from '../store/wiring.ts'
 import type { Adoption, Job, MissingFiles, Sha512File } from './adopt.ts'
 import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import {
@@ -40,21 +38,14 @@ import {
   sameContents,
   withNextGeneration,
 } from './generation.ts'
-import type { AdoptedSuites } from './known-suites.ts'
+import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
 import type { SuitePolicy } from './policy.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
 
 /** The parts of the service that the adoption of suites needs. */
-export interface SuiteMeans {
-  readonly cacheDirectory: string
-  readonly clock: Clock
-  readonly log: Logger
+export interface SuiteMeans extends AdoptedParts {
   readonly store: Pick<Store, 'read' | 'put' | 'has' | 'incomplete'>
-  /** Bytes of memory for tables. */
-  readonly memory: number
-  /** Another file system, for tests with failing disks. */
-  readonly disk?: StoreOptions['disk'] | undefined
   /** The policy of a suite by the key of its directory; undefined when no file of the suite is compared with indexes. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
