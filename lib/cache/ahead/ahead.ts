@@ -1,6 +1,6 @@
 /**
  * Fetches new versions of packages that clients use, once their suite has a new generation. It does so only when the settings
- * `suites.warm` switch it on.
+ * `suites.warm` switch it on. The search for new versions is heavy, so this file is also the program of a thread, which does the search.
  *
  * # Facts
  * - It fetches one file at a time, and begins none while another fetch is under way.
@@ -9,21 +9,25 @@
  * - Indexes and clients decide together which files are fetched. So files and bytes are bounded for each day. A file counts when its
  *   fetch begins.
  */
+import { createReadStream } from 'node:fs'
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'
-import { answerOfThread } from '../../async/thread.ts'
+import { answerOfThread, doTaskOfThread } from '../../async/thread.ts'
 import { explainError } from '../../errors.ts'
 import { parseUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
+import { decompress } from '../archive/decompress.ts'
+import { indexedFiles, type ListedFile } from '../archive/listed-file.ts'
 import { classify, decodedUrl } from '../archive/path.ts'
+import { compareVersions } from '../archive/version.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
+import { Layout } from '../store/disk/disk.ts'
 import type { Store } from '../store/store.ts'
-import { packageFile } from '../store/upkeep/versions.ts'
+import { type PackageFile, packageFile } from '../store/upkeep/versions.ts'
 import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../suites/generation.ts'
 import { longestJob } from '../suites/thread.ts'
-import type { NewerPackage, Search } from './newest.ts'
 
 export interface AheadFetchParts {
   readonly cacheDirectory: string
@@ -189,7 +193,7 @@ export class AheadFetches {
   }
 }
 
-const program = new URL('./newest.js', import.meta.url)
+const program = new URL('./ahead.js', import.meta.url)
 /** The heap of the thread. The searched packages and the stanzas of an index take a tenth of it. */
 const heapMegabytes = 512
 
@@ -202,3 +206,83 @@ function onlyIn(some: Generations, others: Generations): readonly AdoptedIndex[]
   for (const { table } of others.flatMap(one => one?.indexes ?? [])) tables.delete(table)
   return [...tables.values()]
 }
+
+/** The task of the search. */
+interface Search {
+  readonly cacheDirectory: string
+  /** The earlier and the new indexes, by the digests of their contents. */
+  readonly before: readonly AdoptedIndex[]
+  readonly after: readonly AdoptedIndex[]
+  /** The last uses of packages by clients, by their decoded URLs. */
+  readonly used: ReadonlyMap<string, Milliseconds>
+}
+
+/** A package that replaces one that clients use. */
+interface NewerPackage {
+  /** The last use of the replaced package. */
+  readonly lastUsed: Milliseconds
+  /** The decoded URL of the directory from which its path counts. */
+  readonly root: string
+  readonly path: string
+  readonly size: number
+  readonly digest: string
+}
+
+/** A package in an index, identified by directory, name and architecture. */
+interface Indexed {
+  readonly file: PackageFile
+  readonly name: string
+  readonly root: string
+  readonly listed: ListedFile
+}
+
+/**
+ * The newest version of each used package that earlier indexes named. The package that was used last comes first. Throws when an index
+ * cannot be read.
+ */
+async function newest(search: Search): Promise<readonly NewerPackage[]> {
+  const lastUsed = (one?: Indexed): Milliseconds => search.used.get(one?.name ?? '') ?? 0
+  const before = new Map<string, Indexed>()
+  for await (const one of packagesOf(search, search.before)) {
+    const { name } = one.file
+    if (lastUsed(one) > lastUsed(before.get(name))) before.set(name, one)
+  }
+  const after = new Map<string, Indexed>()
+  const still = new Set<string>()
+  for await (const one of packagesOf(search, search.after)) {
+    const { file } = one
+    const old = before.get(file.name)
+    if (old === undefined) continue
+    if (old.name === one.name) still.add(file.name)
+    const other = after.get(file.name)
+    const newer = other === undefined || compareVersions(file.version, other.file.version) > 0
+    if (newer) after.set(file.name, one)
+  }
+  const found = [...after.values()].flatMap(({ file, name, root, listed }) => {
+    const old = before.get(file.name)
+    const { sha256: digest } = listed.digests
+    if (old === undefined || digest === undefined || old.name === name) return []
+    // File names lack the epoch. If the old file is not named any more, the new one is newer whatever their names say.
+    const older = still.has(file.name) && compareVersions(file.version, old.file.version) <= 0
+    const { path, size } = listed
+    return older ? [] : [{ lastUsed: lastUsed(old), root, path, size, digest }]
+  })
+  return found.sort((a, b) => b.lastUsed - a.lastUsed)
+}
+
+async function* packagesOf(
+  { cacheDirectory }: Search,
+  indexes: readonly AdoptedIndex[],
+): AsyncGenerator<Indexed> {
+  const layout = new Layout(cacheDirectory)
+  for (const { table, root } of indexes) {
+    const unpacked = decompress(createReadStream(layout.blob(table)))
+    for await (const listed of indexedFiles('Packages', unpacked)) {
+      const name = `${root}/${listed.path}`
+      const file = packageFile(name)
+      if (file !== undefined) yield { file, name, root, listed }
+    }
+  }
+}
+
+await doTaskOfThread(newest)

@@ -27,14 +27,6 @@ interface ExportParts {
   readonly onRead: (bytes: number) => void
 }
 
-interface Exported {
-  readonly files: number
-  /** The bytes of all contents, each counted once. */
-  readonly bytes: number
-  /** Stored files whose content cannot be read or is damaged. */
-  readonly leftOut: readonly { readonly key: string; readonly because: string }[]
-}
-
 /**
  * The most entries in a part of the manifest, and the bytes of contents before a part. An import that breaks off loses the contents
  * whose part has not come.
@@ -43,18 +35,20 @@ const partEntries = 1000
 const partBytes = 128 * 1024 * 1024
 
 /** Writes all members. The caller then finishes the bundle. Rejects when it cannot be written. */
-export async function exportBundle(parts: ExportParts): Promise<Exported> {
+export async function exportBundle(parts: ExportParts) {
   const { store, sink, now, by, chosen } = parts
   const writeText = (name: string, text: string): Promise<void> => {
     const bytes = Buffer.from(text)
     return sink.member(name, bytes.length, [bytes])
   }
   await writeText(identityName, identityText(now, by))
+  /** Stored files whose content cannot be read or is damaged. */
   const leftOut: { key: string; because: string }[] = []
   /** The problem with each written content, by its digest; undefined when there is none. */
   const written = new Map<string, string | undefined>()
   const named = new Set<string>()
   let lines: string[] = []
+  // `bytes` counts each content once.
   let [part, bytes, waiting] = [1, 0, 0]
   const writePart = async (): Promise<void> => {
     await writeText(manifestName(part), lines.join(''))

@@ -218,11 +218,7 @@ async function hashed(
   path: string,
   algorithm: string | undefined,
   onRead: (bytes: number) => void,
-): Promise<{
-  readonly sha256: string
-  readonly other: string | undefined
-  readonly first: Buffer
-}> {
+) {
   const sha256 = createHash('sha256')
   const other = algorithm === undefined ? undefined : createHash(algorithm)
   let first = Buffer.alloc(0)

@@ -70,20 +70,13 @@ export interface Choice {
   readonly suites: readonly string[]
 }
 
-interface Chosen {
-  readonly chosen: (key: string) => boolean
-  /** The indexes that cannot be read. Packages that only they name are missing. */
-  readonly unread: readonly { readonly key: string; readonly because: string }[]
-}
-
 /** Chooses the files of some archives and suites. The packages that the stored indexes of a suite name belong to it. */
-export async function chooseFiles(
-  store: ReadableStore,
-  { archives, suites }: Choice,
-): Promise<Chosen> {
+export async function chooseFiles(store: ReadableStore, { archives, suites }: Choice) {
   const ofArchive = (key: string) =>
     archives.length === 0 || archives.some(archive => isBelow(key, archive))
-  if (suites.length === 0) return { chosen: ofArchive, unread: [] }
+  /** The indexes that cannot be read. Packages that only they name are missing. */
+  const unread: { key: string; because: string }[] = []
+  if (suites.length === 0) return { chosen: ofArchive, unread }
   const names = new Map<string, string>()
   const wanted = new Set<string>()
   /** The indexes, with each content in each directory once. */
@@ -99,7 +92,6 @@ export async function chooseFiles(
       if (index) indexes.set(`${index.base} ${digest}`, { index, key, digest, size })
     }
   }
-  const unread: { key: string; because: string }[] = []
   for (const { index, ...named } of indexes.values()) {
     try {
       const content = await store.content(named)
@@ -112,7 +104,7 @@ export async function chooseFiles(
       unread.push({ key: named.key, because: explainError(error) })
     }
   }
-  return { chosen: key => wanted.has(key), unread }
+  return { chosen: (key: string) => wanted.has(key), unread }
 }
 
 /** Whether a key is below a place. Whole segments count: `archive.example.org/debian-security` is not below `archive.example.org/debian`. */

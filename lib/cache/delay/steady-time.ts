@@ -10,7 +10,7 @@
  */
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { explainError, systemCode } from '../../errors.ts'
+import { explainError, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { isRecord } from '../../json.ts'
@@ -74,12 +74,11 @@ export class SteadyTime {
 
 async function readTime({ cacheDirectory, log }: SteadyParts): Promise<Milliseconds | undefined> {
   try {
-    const found = await readBounded(join(cacheDirectory, fileName), mostBytes)
+    const found = await valueUnlessMissing(readBounded(join(cacheDirectory, fileName), mostBytes))
     const value: unknown = found && JSON.parse(found.bytes.toString())
     const time = isRecord(value) && value['version'] === fileVersion ? value['time'] : undefined
     return typeof time === 'number' && Number.isFinite(time) ? time : undefined
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
     log.warn('cannot read how much time has passed', { because: explainError(error) })
     return undefined
   }

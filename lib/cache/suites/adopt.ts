@@ -75,12 +75,7 @@ export interface Adoption {
   /** Sentences that say which Release files were not adopted and which indexes were not read, and why. */
   readonly refused: readonly string[]
   /** Indexes whose packing this program does not read. */
-  readonly notRead?: readonly UnreadIndex[]
-}
-
-interface UnreadIndex {
-  readonly path: string
-  readonly because: string
+  readonly notRead?: ReadonlyArray<{ readonly path: string; readonly because: string }>
 }
 
 /** The answer of the thread to a job. `failed` is the reason in words. */
@@ -249,10 +244,7 @@ function strongOf({ files }: Release) {
 }
 
 /** The files that a Release file names, and those of which only the SHA-512 is known. */
-function namedBy(
-  { files }: Release,
-  sha256s?: ReadonlyMap<string, string>,
-): { readonly named: readonly ListedContent[]; readonly unknown: readonly Sha512File[] } {
+function namedBy({ files }: Release, sha256s?: ReadonlyMap<string, string>) {
   const [named, unknown]: [ListedContent[], Sha512File[]] = [[], []]
   for (const { path, size, digests } of files.values()) {
     const { sha512, sha256: digest = sha256s?.get(sha512 ?? '') } = digests
@@ -276,7 +268,7 @@ class TableMaker {
   readonly #base: string
   /** The same lists as those of `Adoption`. */
   readonly refused: string[] = []
-  readonly notRead: UnreadIndex[] = []
+  readonly notRead: { path: string; because: string }[] = []
   /** The common directories of the tables, by the SHA-256 of their indexes; undefined when an index cannot be read. */
   readonly #common = new Map<string, string | undefined>()
   #left = mostUnpacked

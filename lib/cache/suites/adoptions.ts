@@ -17,15 +17,13 @@
  *    `Suites.claim` reads from then on.
  * 6. `Adoptions.#anchor` gives the files that clients use their names by digest.
  */
-import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
+import { day, type Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
-import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { StoreOptions } from '../store/wiring.ts'
 import type { Adoption, Job, MissingFiles, Sha512File } from './adopt.ts'
 import { type AskedIndexes, componentOf } from './asked-indexes.ts'
 import {
@@ -40,21 +38,14 @@ import {
   sameContents,
   withNextGeneration,
 } from './generation.ts'
-import type { AdoptedSuites } from './known-suites.ts'
+import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
 import type { SuitePolicy } from './policy.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThread } from './thread.ts'
 
 /** The parts of the service that the adoption of suites needs. */
-export interface SuiteMeans {
-  readonly cacheDirectory: string
-  readonly clock: Clock
-  readonly log: Logger
+export interface SuiteMeans extends AdoptedParts {
   readonly store: Pick<Store, 'read' | 'put' | 'has' | 'incomplete'>
-  /** Bytes of memory for tables. */
-  readonly memory: number
-  /** Another file system, for tests with failing disks. */
-  readonly disk?: StoreOptions['disk'] | undefined
   /** The policy of a suite by the key of its directory; undefined when no file of the suite is compared with indexes. */
   readonly policyOf: (at: string) => SuitePolicy | undefined
   readonly snapshotDays: () => number
@@ -110,7 +101,7 @@ export class Adoptions {
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
     this.#thread = new AdoptionThread(parts.clock)
-    this.#inUse = new InUse({ ...parts, sha512: files => this.sha512(files) })
+    this.#inUse = new InUse(parts, files => this.sha512(files))
   }
 
   /** Adopts the suite in the directory with this key, at once or after the adoption that is under way. */
@@ -391,18 +382,16 @@ function named({ digest, size }: Content): Content {
   return { digest, size }
 }
 
-interface InUseParts extends Pick<AdoptionsParts, 'clock' | 'log' | 'store' | 'asked'> {
-  readonly sha512: (contents: readonly Content[]) => Promise<ReadonlyMap<string, string>>
-}
-
 /**
  * Finds the files of a generation that clients use, and their names by digest.
  */
 class InUse {
-  readonly #parts: InUseParts
+  readonly #parts: Pick<AdoptionsParts, 'clock' | 'log' | 'store' | 'asked'>
+  readonly #sha512: Adoptions['sha512']
 
-  constructor(parts: InUseParts) {
+  constructor(parts: AdoptionsParts, sha512: Adoptions['sha512']) {
     this.#parts = parts
+    this.#sha512 = sha512
   }
 
   /**
@@ -517,10 +506,9 @@ class InUse {
   }
 
   async #hashed(at: string, contents: readonly Content[]): Promise<ReadonlyMap<string, string>> {
-    const { sha512, log } = this.#parts
     if (contents.length === 0) return new Map()
-    return sha512(contents).catch((error: unknown) => {
-      log.warn('files could not be hashed', { suite: at, because: explainError(error) })
+    return this.#sha512(contents).catch((error: unknown) => {
+      this.#parts.log.warn('files could not be hashed', { suite: at, because: explainError(error) })
       return new Map()
     })
   }

@@ -225,8 +225,9 @@ function fileName(at: string): string {
   return `${hash('sha256', at).slice(0, 16)}${suffix}`
 }
 
-interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
+export interface AdoptedParts extends Pick<Surroundings, 'clock' | 'log'> {
   readonly cacheDirectory: string
+  /** Bytes of memory for tables. */
   readonly memory: number
   /** Another file system, for tests with failing disks. */
   readonly disk?: Pick<DiskOptions, 'files' | 'deadline'> | undefined

@@ -11,7 +11,7 @@
 import { join } from 'node:path'
 import { type Clock, day, hour, type Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { explainError, systemCode } from '../../errors.ts'
+import { explainError, valueUnlessMissing } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { isCount, isRecord } from '../../json.ts'
@@ -138,17 +138,16 @@ export class UnreferencedPackages {
     const marks = new Map<string, number>()
     const due: StoredPackage[] = []
     let [files, bytes] = [passedOver, 0]
-    for await (const some of inTurns(found)) {
-      for (const one of some) {
-        if ([...directoriesOf(one.url)].some(below => blind.has(below))) continue
-        files += 1
-        bytes += one.size
-        const name = nameOf(one.key)
-        const marked = since.get(name)
-        const moment = marked === undefined ? now : marked * 1000 + later
-        marks.set(name, Math.floor(moment / 1000))
-        if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
-      }
+    for (const [n, one] of found.entries()) {
+      if (n > 0 && n % atOnce === 0) await new Promise(resolve => setImmediate(resolve))
+      if ([...directoriesOf(one.url)].some(below => blind.has(below))) continue
+      files += 1
+      bytes += one.size
+      const name = nameOf(one.key)
+      const marked = since.get(name)
+      const moment = marked === undefined ? now : marked * 1000 + later
+      marks.set(name, Math.floor(moment / 1000))
+      if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
     }
     const gone = await this.#remove(await this.#withoutName(due), now - wanted)
     for (const { key } of gone) marks.delete(nameOf(key))
@@ -172,18 +171,11 @@ export class UnreferencedPackages {
   }
 
   /** The packages that adopted indexes do not name. Marked packages are all among them, and new ones up to `mostMarks`. */
-  async #unnamed(
-    marked: Marks['since'],
-    now: Milliseconds,
-  ): Promise<{
-    readonly found: readonly StoredPackage[]
-    /** Decoded URLs of directories whose packages cannot be judged. */
-    readonly blind: ReadonlySet<string>
-    readonly passedOver: number
-  }> {
+  async #unnamed(marked: Marks['since'], now: Milliseconds) {
     const { store, suites, stays } = this.#parts
     const { references } = suites
     const { signal } = this.#closing
+    /** Decoded URLs of directories whose packages cannot be judged. */
     const blind = new Set(references.unreadBelow())
     const found: StoredPackage[] = []
     let [room, passedOver] = [mostMarks - marked.size, 0]
@@ -279,14 +271,6 @@ function packageUrl(key: string): string | undefined {
   return classify(path).kind === 'pool' ? decodedUrl(key) : undefined
 }
 
-/** Gives the items some at a time, with a turn of the event loop in between. */
-async function* inTurns<One>(all: readonly One[]): AsyncGenerator<readonly One[]> {
-  for (let at = 0; at < all.length; at += atOnce) {
-    yield all.slice(at, at + atOnce)
-    await new Promise(resolve => setImmediate(resolve))
-  }
-}
-
 function* linesOf({ figures, since }: Marks): Generator<string> {
   yield `${JSON.stringify({ version: fileVersion, ...figures })}\n`
   const byMoment = new Map<number, string[]>()
@@ -304,10 +288,9 @@ function* linesOf({ figures, since }: Marks): Generator<string> {
 /** The marks of an earlier run. Undefined when they are missing or damaged; the time of every package then begins anew. */
 async function readMarks({ cacheDirectory, log }: UnreferencedParts): Promise<Marks | undefined> {
   try {
-    const { bytes } = await readBounded(join(cacheDirectory, fileName), mostBytes)
-    return await decodeMarks(bytes.toString())
+    const found = await valueUnlessMissing(readBounded(join(cacheDirectory, fileName), mostBytes))
+    return found && (await decodeMarks(found.bytes.toString()))
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
     log.warn('retention: cannot read since when no index names packages', {
       because: explainError(error),
     })
