@@ -33,7 +33,7 @@ interface Command {
   readonly summary: string
 }
 
-/** A program. Its first command runs when the user names none. */
+/** A program, which is written `as const`. Its first command runs when the user names none. */
 export interface Program {
   readonly name: string
   /** Ways to call it, without its name. */
@@ -66,11 +66,6 @@ type Invocation<P extends Program> =
 
 /** The fault of a command line, and the advice to correct it. */
 export class WrongUsage extends Error {}
-
-/** Returns the table with its own type. */
-export function program<const P extends Program>(table: P): P {
-  return table
-}
 
 /** Runs the command of the arguments, or prints the help, the version or the fault of the arguments. */
 export async function obey<P extends Program>(

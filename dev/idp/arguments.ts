@@ -1,7 +1,7 @@
 /**
  * The command lines of `authproxy dev-idp` and `authproxy demo`.
  */
-import { type CommandLine, pathOption, program, WrongUsage } from '../../lib/command-line.ts'
+import { type CommandLine, type Program, pathOption, WrongUsage } from '../../lib/command-line.ts'
 import { readListenAddress } from '../../lib/config/address-kinds.ts'
 import { mismatch, type ReadResult, readFailure, readResult } from '../../lib/config/reading.ts'
 import type { ListenAddress } from '../../lib/http/server/listen.ts'
@@ -16,7 +16,7 @@ const profile = {
   help: `whose way of answering: ${profileNames.join(', ')} (entra)`,
 } as const
 
-export const devIdp = program({
+export const devIdp = {
   name: 'authproxy dev-idp',
   usage: ['[OPTION]...'],
   about:
@@ -50,11 +50,11 @@ export const devIdp = program({
       help: 'also serve a gateway with the domain HOST, which is no name of this machine alone; may be repeated',
     },
   },
-})
+} as const satisfies Program
 
 export type DevIdpOptions = CommandLine<typeof devIdp>['options']
 
-export const demo = program({
+export const demo = {
   name: 'authproxy demo',
   usage: ['[OPTION]...'],
   about:
@@ -75,7 +75,7 @@ export const demo = program({
     },
     encrypt: { help: 'encrypt assertions' },
   },
-})
+} as const satisfies Program
 
 export type DemoOptions = CommandLine<typeof demo>['options']
 

@@ -39,7 +39,7 @@ export function admin(sources: {
     if (request.method === 'OPTIONS') return checked(ready(problems(), remarks()))
     if (path === keySetPath && identityKeys() !== undefined) return keys(request)
     return (
-      (await route(request, path, undefined)) ??
+      (await route(request, path)) ??
       textResponse(404, 'There are /healthz, /readyz and /metrics here.')
     )
   }

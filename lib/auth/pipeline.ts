@@ -256,8 +256,7 @@ function unconditional(request: Request): Request {
 }
 
 function withFields(request: Request, fields: Fields): Request {
-  // `signal` is a getter of the request, which a copy of its own properties does not have.
-  return { ...request, signal: request.signal, fields }
+  return { ...request, fields }
 }
 
 function isCondition(name: string): boolean {

@@ -96,6 +96,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     arriving: ({ entry }) => confined.note(entry),
     freed: ({ digest }) => confined.forget(digest),
   })
+  const shares = (digest: string, key: string) => confined.shares(digest, key)
   const suites = await Suites.open({
     ...shared,
     log: suiteLog,
@@ -108,7 +109,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
       ahead.adopted(suite)
       void sharing?.pointers.adopted(suite)
     },
-    shares: (digest, key) => confined.sharesUnder(digest, key),
+    shares,
   })
   const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
@@ -118,7 +119,6 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
-  const shares = (digest: string, scope: string | undefined) => confined.shares(digest, scope)
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
   const answerer = new Answerer(asked)
   const refreshing = new RefreshSchedule({
@@ -146,7 +146,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
      * store and a delay can choose another one than the stored one. Undefined when neither concerns this key. Never rejects.
      */
     settleRelease: (key: string): Promise<void> | undefined => {
-      const followed = following?.settle(key)
+      const followed = following?.(key)
       return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
     },
     /** Whether the other nodes of a shared store share this file. */

@@ -34,9 +34,9 @@ import {
 } from './policy/policy.ts'
 import {
   buildOf,
-  Destinations,
   destinationUnderKey,
   type FileDestination,
+  rememberedDestinations,
   sandboxedResponse,
 } from './request/destination.ts'
 import { type Decision, lookup } from './rfc9111/lookup.ts'
@@ -60,14 +60,13 @@ interface PipelineParts
 
 /** The handler of all requests but CONNECT, which has its own handler (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
-  let destinations: Destinations | undefined
+  const destinationOf = rememberedDestinations()
   const otherHost = credentialMemory(parts.clock)
   return request => {
     const rules = parts.rules()
-    if (destinations?.rules !== rules) destinations = new Destinations(rules)
 
     // 1. Does the request ask for a page about the proxy, or for a file of an archive?
-    const destination = destinations.of(request)
+    const destination = destinationOf(request, rules)
     if (destination.kind === 'refuse') return malformedResponse(destination)
     if (destination.kind === 'operations') {
       return parts.operations(request, destination.path, destination.query)
@@ -146,7 +145,6 @@ interface Admittance {
   readonly parts: PipelineParts
 }
 
-/** The answer to a request that is admitted. */
 function answered(
   request: Request,
   file: FileDestination,

@@ -20,8 +20,8 @@ import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { recentEntries } from '../recent.ts'
 import type { RefreshResult } from './ahead/refresh.ts'
+import { newPseudonym } from './answer/answerer.ts'
 import { failureResponse } from './answer/errors.ts'
-import { newPseudonym } from './answer/pseudonym.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import { Builds } from './builds/builds.ts'
 import { missingFiles } from './builds/missing-files.ts'
@@ -52,10 +52,7 @@ import { VerificationSchedule } from './verify/schedule.ts'
 /** The result of reading the configuration again. */
 type Reloaded = LoadedConfig | { readonly problems: readonly string[] }
 
-export interface ServiceOptions {
-  readonly config: Config
-  /** The warnings about the configuration, for the overview. */
-  readonly warnings?: readonly string[]
+export interface ServiceOptions extends LoadedConfig {
   readonly log: Log
   readonly start: Start
   readonly reload: () => Promise<Reloaded>
@@ -434,7 +431,6 @@ interface CountingParts {
   readonly activity: Activity
 }
 
-/** The handlers for events of the parts that fetch. */
 function fetchEvents({ statistics, metrics }: CountingParts) {
   return {
     onFetched: (bytes: number): void => {
@@ -451,7 +447,6 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
   }
 }
 
-/** The handlers for events of the servers. */
 function serverEvents({
   log,
   settings,

@@ -6,8 +6,12 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { attempt, Failure, unreadableReason } from '../errors.ts'
 
-/** The authorities in a PEM file; throws a Failure that names the setting. */
-export function authoritiesIn(file: string, name: string): readonly string[] {
+/** The authorities in a PEM file; undefined without a file. Throws a Failure that names the setting. */
+export function authoritiesIn(
+  file: string | undefined,
+  name: string,
+): readonly string[] | undefined {
+  if (file === undefined) return undefined
   const code = 'TARGET_CERTIFICATES'
   const setting = `${name} ${file}`
   let text: string

@@ -329,5 +329,5 @@ function until(source: Source, closing: AbortSignal): Source {
  * their file is of no use.
  */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {
-  return file === undefined ? [] : authoritiesIn(file, 'proxy.targetCertificates')
+  return authoritiesIn(file, 'proxy.targetCertificates') ?? []
 }

@@ -5,7 +5,7 @@
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { systemClock } from '../../async/clock.ts'
-import { type CommandLine, obey, program, WrongUsage } from '../../command-line.ts'
+import { type CommandLine, obey, type Program, WrongUsage } from '../../command-line.ts'
 import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { parseDuration } from '../../config/units.ts'
 import { unreadableReason } from '../../errors.ts'
@@ -19,7 +19,7 @@ import { instanceOf, placeOptions } from './arguments.ts'
 import { Replay } from './replay.ts'
 import { trialLines, tryRequest } from './trial.ts'
 
-export const access = program({
+export const access = {
   name: 'authproxy access',
   usage: ['[INSTANCE] [OPTION]... PATH', '[INSTANCE] [OPTION]... --log FILE'],
   about:
@@ -56,7 +56,7 @@ export const access = program({
   notes: `Exit status: 0 the request passes, or the log was read; 1 it does not pass;
 2 wrong usage; 78 wrong configuration.
 `,
-})
+} as const satisfies Program
 
 type Line = CommandLine<typeof access>
 

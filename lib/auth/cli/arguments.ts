@@ -2,7 +2,7 @@
  * The command line of authproxy: its commands and options, and the text of `--help`.
  */
 import { basename, extname } from 'node:path'
-import { type CommandLine, pathOption, program, WrongUsage } from '../../command-line.ts'
+import { type CommandLine, type Program, pathOption, WrongUsage } from '../../command-line.ts'
 import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import type { ConfigPlace } from '../config/loading/load-config.ts'
 
@@ -26,7 +26,7 @@ export const placeOptions = {
   },
 } as const
 
-export const authproxy = program({
+export const authproxy = {
   name: 'authproxy',
   usage: ['INSTANCE [OPTION]...', 'COMMAND [OPTION]...'],
   about:
@@ -85,7 +85,7 @@ SIGTERM lets running requests finish, SIGHUP reads the configuration again.
 
 Manuals: authproxy(8), authproxy.yaml(5).
 `,
-})
+} as const satisfies Program
 
 function readGroups(text: string): ReadResult<number> {
   return /^\d{1,5}$/.test(text)

@@ -2,7 +2,7 @@
  * The command `authproxy sessions` ends the sessions of a user. It asks the running instance, which also works while the
  * configuration file is wrong.
  */
-import { type CommandLine, helpText, obey, program, WrongUsage } from '../../command-line.ts'
+import { type CommandLine, helpText, obey, type Program, WrongUsage } from '../../command-line.ts'
 import { type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { ownName } from '../../files/directory-owner.ts'
 import { printable } from '../../log/redact.ts'
@@ -12,7 +12,7 @@ import { longestUser } from '../control.ts'
 import { instanceOf, placeOptions } from './arguments.ts'
 import { askInstance } from './ask.ts'
 
-export const sessions = program({
+export const sessions = {
   name: 'authproxy sessions',
   usage: ['end --user NAME [INSTANCE] [OPTION]...'],
   about:
@@ -36,7 +36,7 @@ export const sessions = program({
   notes: `Exit status: 0 the sessions have ended, 1 they have not, or may come back
 with a restart, 2 wrong usage.
 `,
-})
+} as const satisfies Program
 
 type Line = CommandLine<typeof sessions>
 

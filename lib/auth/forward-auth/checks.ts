@@ -3,26 +3,39 @@
  * and answers by the contract of the edge (check-answer.ts).
  */
 
+import type { Clock } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Backend } from '../backend/backend.ts'
+import type { Config } from '../config/config.ts'
 import type { ProbeQuestion } from '../doctor/probe.ts'
 import { gate, samlPaths } from '../gate/gate.ts'
-import type { PipelineParts, Rules } from '../pipeline.ts'
+import type { SamlService } from '../login/service.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import type { Sessions } from '../session/sessions.ts'
 import { decide, misroutedAnswer, passAnswer, sentenceAnswer } from './check-answer.ts'
 import { Clients } from './clients.ts'
 import { contracts } from './contract.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 
-export interface CheckParts
-  extends Pick<
-    PipelineParts,
-    'rules' | 'saml' | 'sessions' | 'failurePage' | 'instanceId' | 'clock'
-  > {
+/** What a reload replaces together. */
+interface Rules {
+  readonly config: Config
+  readonly backend: Backend
+}
+
+export interface CheckParts {
+  readonly rules: () => Rules
+  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly sessions: Sessions
+  readonly failurePage: FailurePage
+  readonly instanceId: string
+  readonly clock: Clock
   readonly log: Logger
   readonly probed: ProbedChecks
 }

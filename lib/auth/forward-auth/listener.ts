@@ -22,14 +22,15 @@ import { HttpServer } from '../../http/server/server.ts'
 import type { LogFacts } from '../../log/log.ts'
 import type { InheritedSocket } from '../../systemd.ts'
 import type { CheckAddress } from '../config/setting-forward-auth.ts'
-import type { AuthMetrics } from '../metrics.ts'
 import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
 /** Makes the server; the handler is told every check that is over. */
 export function checkServer(
-  parts: CheckParts & { readonly metrics: Pick<AuthMetrics, 'check'> },
+  parts: CheckParts & {
+    readonly metrics: { readonly check: (edge: string, exchange: Exchange) => void }
+  },
   common: Pick<HttpServerOptions, 'requestId' | 'onMalformed' | 'limits'>,
 ): HttpServer {
   const { clock, log, metrics, failurePage, rules } = parts
@@ -93,7 +94,7 @@ export async function listenForChecks(
   const inUse = 'another process has it; every instance needs one of its own'
   if ('fd' in at) {
     try {
-      return (await server.listenAnywhere(at)) ?? { path: await pathOf(at) }
+      return (await server.listen(at)) ?? { path: await pathOf(at) }
     } catch (error) {
       throw cannotListen(error, at, inUse)
     }
@@ -109,7 +110,7 @@ export async function listenForChecks(
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })
     }
-    await server.listenAnywhere({ path })
+    await server.listen({ path })
     await chmod(path, 0o666)
   } catch (error) {
     if (error instanceof Failure) throw error

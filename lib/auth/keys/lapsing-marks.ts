@@ -64,7 +64,6 @@ interface LapsingMarksOptions<Mark> {
   /** Takes marks from a file; known marks may be among them. */
   readonly merge: (marks: readonly Mark[]) => void
   readonly log: Pick<Logger, 'error'>
-  /** The sentences for the log. */
   readonly sentences: {
     /** A start could not read a whole file, so that marks of another run are lost. */
     readonly lost: string

@@ -39,7 +39,6 @@ import { useOnce } from './replay-cache.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
 
-/** An answer that arrived. */
 interface Arrival {
   readonly saml: Saml
   readonly request: Request

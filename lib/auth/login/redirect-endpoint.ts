@@ -7,8 +7,7 @@
  * - This request still counts as coming from the IdP's site, so browsers do not send a SameSite=Strict cookie. A page of ours
  *   that leads here again makes it a request of our own site; only a cookie missing then is really missing.
  * - The page also restores the fragment, and an address too long for the cookie, because the tab keeps both. For a kept form it
- *   posts the ID of the login to the address of the form. The form itself is in memory (kept-forms.ts), because a page
- *   could not send files again.
+ *   posts the ID of the login to the address of the form (resubmission.ts).
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'

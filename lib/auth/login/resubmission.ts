@@ -198,10 +198,8 @@ function withForm(request: Request, { contentType, content, origin }: Form): Req
   return withContent(request, foreign, content)
 }
 
-/** `signal` is a getter of the request, which a copy of its own properties does not have. */
 function withContent(request: Request, fields: Fields, content: Buffer): Request {
-  const { signal } = request
-  return { ...request, signal, fields, content: blocks(content) }
+  return { ...request, fields, content: blocks(content) }
 }
 
 async function* blocks(content: Buffer): AsyncGenerator<Buffer> {

@@ -12,7 +12,6 @@ import type { Saml } from './parts.ts'
 
 /** The content of a page that sends the browser on, which is visible until it does, or where scripts are switched off. */
 interface Shown {
-  /** The request that is answered. */
   readonly request: Request
   readonly title: Sentence
   /** The text of the link or button. */

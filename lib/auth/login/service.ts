@@ -23,7 +23,7 @@ import {
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { takeAssertion } from './acs.ts'
 
-import { IdpMetadataSource } from './idp-metadata/idp-metadata-source.ts'
+import { IdpMetadataSource } from './idp-metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
 import { lastOwner } from './login-state.ts'
@@ -100,7 +100,6 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     forms: new KeptForms(clock, parts.random, parts.shared?.forms),
     room: new Allowance(FORMS),
   }
-  const route = router(routesOf(saml))
   return {
     /**
      * Begins a login for a navigation. `returnTo` is path and query as they stood in the request line, bytes untouched; it is
@@ -117,7 +116,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     loginAddress: (returnTo: string, how?: LoginKind) =>
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
-    handle: (request: Request, path: string) => route(request, path, undefined),
+    handle: router(routesOf(saml)),
     /** Whether the sender of a form is known; undefined when a browser cannot come back to its address, so that it is not kept. */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined

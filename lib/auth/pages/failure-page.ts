@@ -170,7 +170,7 @@ export function errorResponse(
   // The client has gone away, so nothing has failed and no answer is read.
   if (error instanceof ClientGone) return gone
   if (origins !== undefined) {
-    if (request.signal.aborted) return gone
+    if (request.lifetime.over) return gone
     const code = backendCode(origins.code)
     const facts = { ...origins.facts, problem: origins.publicText }
     const as = UNREADABLE.includes(origins.code) ? 'backend_answer' : 'backend'

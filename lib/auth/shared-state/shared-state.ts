@@ -85,10 +85,8 @@ export async function openSharedState(of: {
 }) {
   const { config, clock, log } = of
   const names = storeNames(config.instance)
-  const { certificates } = config
-  const authorities = certificates && authoritiesIn(certificates, 'state.certificates')
-  const dial = (within: Milliseconds) =>
-    dialStore(config, authorities || undefined, { clock, within })
+  const authorities = authoritiesIn(config.certificates, 'state.certificates')
+  const dial = (within: Milliseconds) => dialStore(config, authorities, { clock, within })
   let list: Pick<UsedIds, 'livingMarks'> | undefined
 
   const link = new StoreLink({ dial, probe: names.probe(randomUUID()), clock, log })

@@ -2,10 +2,11 @@
  * Answers a request as `lookup` has decided: hits, revalidations, misses, and HEAD, which never downloads content. When an origin
  * fails, stored content answers if possible, else an error after which apt tries again.
  */
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
-import { Lifetime } from '../../async/lifetime.ts'
 import { continueWhenReady } from '../../async/ready.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -21,7 +22,7 @@ import {
   type WantedFile,
   WrongContent,
 } from '../fetch/found.ts'
-import { type Ask, askForHead } from '../fetch/origin-question.ts'
+import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -32,7 +33,6 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { arrivingRepresentation, originHead } from './from-origin.ts'
-import { pseudonyms } from './pseudonym.ts'
 import {
   type AllowedRequest,
   represent,
@@ -51,8 +51,8 @@ interface AnswererParts {
   readonly delays: SuiteDelays
   readonly negative: NegativeMemory
   readonly clock: Clock
-  /** Whether a stored content may answer for a name other than the one it was stored under. `scope` is the scope of that name. */
-  readonly shares: (digest: string, scope: string | undefined) => boolean
+  /** Whether a stored content may answer for a key other than the one it was stored under. */
+  readonly shares: (digest: string, key: string) => boolean
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
 }
@@ -62,6 +62,7 @@ type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
 
 export class Answerer {
   readonly #parts: AnswererParts
+  readonly #probes = new SingleFlight<unknown>()
 
   constructor(parts: AnswererParts) {
     this.#parts = parts
@@ -80,9 +81,7 @@ export class Answerer {
     because: StoredReason,
   ): Response | Promise<Response> {
     const { store } = this.#parts
-    const representation = storedRepresentation(entry, because, allowed, (first, last) =>
-      store.content(entry, first, last ?? entry.size - 1),
-    )
+    const representation = storedRepresentation(entry, because, allowed, store)
     return continueWhenReady(represent(allowed, representation), answer => {
       if (answer === undefined) return this.#instead(allowed, entry)
       this.#given(allowed, entry, answer, 'givenStored')
@@ -109,8 +108,7 @@ export class Answerer {
     const { file, claim, directives, now } = allowed
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
-      if (directives.noStore || !this.#parts.shares(claim.digest, file.confinement?.scope))
-        return stored
+      if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
       const entry = finishedEntry(draft, claim, undefined, verified)
@@ -129,7 +127,7 @@ export class Answerer {
     const wanted = wantedOf(allowed, entry)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
-    if (fetcher.slow.has(file.uri)) {
+    if (fetcher.isSlow(file.uri)) {
       if (request.method !== 'HEAD') this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
@@ -153,7 +151,7 @@ export class Answerer {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') fetcher.slow.note(file.uri)
+        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(file.uri)
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
         return this.fetchedAnew(allowed)
@@ -203,12 +201,9 @@ export class Answerer {
    */
   #probe(wanted: WantedFile, entry: Entry): void {
     const { updates, fetcher } = this.#parts
-    const done = fetcher.slow.beginProbe(wanted.uri)
-    if (done === undefined) return
-    const asking = updates.governs(entry)
-      ? updates.check(wanted, entry)
-      : fetcher.fetch(wanted).found
-    void asking.then(done)
+    void this.#probes.run(originName(wanted.uri), () =>
+      updates.governs(entry) ? updates.check(wanted, entry) : fetcher.fetch(wanted).found,
+    )
   }
 
   async fetched(allowed: AllowedRequest, because: Lacking): Promise<Response> {
@@ -337,9 +332,8 @@ export class Answerer {
     })
     const { content } = answer
     if (content.kind !== 'stream') return answer
-    const lifetime = request.lifetime ?? Lifetime.until(request.signal)
     try {
-      const source = await begunSource(content.open(), lifetime)
+      const source = await begunSource(content.open(), request.lifetime)
       begun = true
       return { ...answer, content: { ...content, open: () => source } }
     } catch (error) {
@@ -370,7 +364,7 @@ export class Answerer {
     try {
       const { uri } = file
       const via = sharedChain(request.fields, pseudonyms)
-      const lifetime = request.lifetime ?? Lifetime.until(request.signal)
+      const { lifetime } = request
       const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
       const answer = await resultInTime(asked, clock, wait)
       answer?.response.content.close()
@@ -437,6 +431,14 @@ function isOwn({ lastModified }: Entry, fields: Fields): boolean {
   const tags = fields.get('If-None-Match')
   return tags === undefined ? fields.get('If-Modified-Since') === lastModified : tags !== '*'
 }
+
+/** A name for one cachesvc in Via. It differs from instance to instance, so that each finds requests that come back to it. */
+export function newPseudonym(): string {
+  return `cachesvc-${randomBytes(4).toString('hex')}`
+}
+
+/** The form of these names. */
+const pseudonyms = /^cachesvc-[0-9a-f]{8}$/
 
 function wantedOf(
   { request, file, claim, awaited, directives }: AllowedRequest,

@@ -17,7 +17,6 @@ interface BuildAnswerParts {
 }
 
 interface BuildRequest {
-  /** The name of the build. */
   readonly name: string
   readonly allowed: AllowedRequest
   /** Answers like without a build, and gives the recording the entry that the client gets. */
@@ -55,9 +54,7 @@ async function recorded(
 ): Promise<Response> {
   const entry = keepingEntry(file, allowed.now)
   if (await builds.hasContent(file)) {
-    const representation = storedRepresentation(entry, 'recorded', allowed, (first, last) =>
-      store.content(entry, first, last ?? entry.size - 1),
-    )
+    const representation = storedRepresentation(entry, 'recorded', allowed, store)
     const answer = await represent(allowed, representation)
     if (answer !== undefined) {
       const { key, archive } = allowed.file
@@ -73,7 +70,6 @@ async function recorded(
   return notInBuildResponse(allowed, 'not-kept', sentence)
 }
 
-/** Answers like without a build, and records the answer. */
 async function record(
   { allowed, plain }: BuildRequest,
   recording: BuildRecording | undefined,

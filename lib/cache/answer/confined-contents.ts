@@ -49,20 +49,14 @@ export class ConfinedContents {
     this.#parts = parts
   }
 
-  /** Whether a stored content may answer for a file in a scope. `scope` is undefined for a file that no archive confines. */
-  shares(digest: string, scope: string = open): boolean {
+  /** Whether a stored content may answer for the file with this key. */
+  shares(digest: string, key: string): boolean {
     const known = this.#known()
     if (known.confinements.length === 0) return true
     if (known.store === 'unread') void this.#read(known)
     // A content that no entry names is about to be removed, and its archive is unknown.
     if (known.store !== 'read' || !this.#parts.store.names(digest)) return false
-    return known.scopes.get(digest)?.has(scope) ?? true
-  }
-
-  /** Whether a stored content may answer for the file with this key. */
-  sharesUnder(digest: string, key: string): boolean {
-    const { confinements } = this.#parts.rules()
-    return confinements.length === 0 || this.shares(digest, scopeOf(key, confinements))
+    return known.scopes.get(digest)?.has(scopeOf(key, known.confinements)) ?? true
   }
 
   /** Notes an entry that was put into the store. */

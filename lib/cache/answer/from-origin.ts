@@ -8,6 +8,7 @@
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
 import type { Source } from '../../bytes/source.ts'
+import { attempt } from '../../errors.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
 import { formatCacheStatus } from '../../http/message/cache-status.ts'
@@ -127,14 +128,15 @@ export async function passedResponse(
 ): Promise<Response> {
   const { request, file, trusted } = allowed
   const { connection } = request
+  const { signal } = request.lifetime
   const late = () => slowOrigin(file.about.origin)
-  const limit = { clock, after: firstByteDeadline, signal: request.signal, late, aborted: late }
+  const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
   const response = await withDeadline(limit, stop =>
     origin.request({
       method: request.method,
       uri: file.uri,
       fields: forwardedFields(allowed, rules().config.via ? pseudonym : undefined),
-      signal: AbortSignal.any([request.signal, stop]),
+      signal: AbortSignal.any([signal, stop]),
       trusted,
       line: 'passed',
       // The connection to the origin belongs to the client's connection. There is no identity, because a proxy can send requests of several
@@ -190,12 +192,8 @@ function forwardedFields(
 }
 
 function basic(userinfo: string): string {
-  let text = userinfo
-  try {
-    text = decodeURIComponent(userinfo)
-  } catch {
-    // Text that is not percent-encoded is used unchanged.
-  }
+  // Text that is not percent-encoded is used unchanged.
+  const text = attempt(() => decodeURIComponent(userinfo)) ?? userinfo
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
 }
 

@@ -30,6 +30,7 @@ import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
+import type { Store } from '../store/store.ts'
 import type { Claim } from '../suites/suites.ts'
 
 /** The name of this cache in Cache-Status. */
@@ -162,7 +163,7 @@ export function storedRepresentation(
   entry: Entry,
   because: StoredReason,
   { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
-  open: Representation['open'],
+  store: Pick<Store, 'content'>,
 ): Representation {
   const { validators, base, byReason } = answersOf(entry)
   let fields = byReason.get(because)
@@ -177,7 +178,7 @@ export function storedRepresentation(
     validators,
     fields: fields.followedBy(['Age', String(currentAge(entry, now))]),
     facts: { outcome: because === 'changed' ? 'miss' : 'hit', because, ...file.about },
-    open,
+    open: (first, last) => store.content(entry, first, last ?? entry.size - 1),
   }
 }
 

@@ -2,6 +2,9 @@
  * Makes the parts by which this node uses a bucket: one finds files in the bucket before an origin is asked, others offer files to the other
  * nodes and follow their Release files. Only a program with the setting `shared_store` loads this file.
  */
+import type { Milliseconds } from '../../async/clock.ts'
+import { resultInTime } from '../../async/deadline.ts'
+import { SingleFlight } from '../../async/single-flight.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { recentEntries } from '../../recent.ts'
@@ -15,7 +18,6 @@ import { Pointers } from '../shared/suites/pointers.ts'
 import { isKeepingKey } from '../store/key.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import { SuiteFollower } from './following.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import type { Updates } from './suite-updates.ts'
 
@@ -35,7 +37,7 @@ const mostOffered = 65_536
 
 /** Makes the parts. From now on each new entry of a shared file is offered to the other nodes. */
 export function sharingOf(parts: SharingParts) {
-  const { shared, store, pseudonym, rules, clock, log } = parts
+  const { shared, store, pseudonym, rules } = parts
   const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
   const pointers = new Pointers({ ...parts, node: pseudonym })
   const offered = recentEntries<string, string>(mostOffered)
@@ -61,15 +63,76 @@ export function sharingOf(parts: SharingParts) {
   return {
     nearer,
     pointers,
-    following: (made: {
-      readonly suites: Suites
-      readonly delays: SuiteDelays
-      readonly updates: Updates
-    }) => {
-      const wait = () => rules().config.timeouts.revalidation
-      return new SuiteFollower({ ...made, pointers, store, clock, log, wait })
-    },
+    following: (made: Pick<FollowingParts, 'suites' | 'delays' | 'updates'>) =>
+      releaseFollower({ ...parts, ...made, pointers }),
     isShared: (uri: TargetUri) => isShareable(uri, parts),
     close: () => peers.close(),
+  }
+}
+
+interface FollowingParts extends Pick<SharingParts, 'rules' | 'store' | 'clock' | 'log'> {
+  readonly pointers: Pointers
+  readonly suites: Suites
+  readonly delays: SuiteDelays
+  readonly updates: Updates
+}
+
+/** A pointer that could not be followed is not tried again for this time. */
+const betweenTries: Milliseconds = 5000
+/** A pointer whose files are not in the bucket is given up after this many tries. Then a node may move it. */
+const mostTries = 3
+const mostPaused = 1000
+
+interface Paused {
+  /** The moment by `elapsed` until which the pointer is not tried again. */
+  readonly until: Milliseconds
+  readonly tries: number
+  /** The digest of the Release file that the pointer names. */
+  readonly digest: string | undefined
+}
+
+/**
+ * Makes the function that stores the Release file of the other nodes under its key. The function answers undefined when the suite is not
+ * shared, and its promise never rejects.
+ *
+ * The pointer of the suite is read, which is remembered for a second. When it names a newer Release file than the adopted one, this node
+ * takes it like one from the origin (`Updates.take`): it verifies the Release file and the indexes that it names.
+ */
+function releaseFollower(parts: FollowingParts) {
+  const { pointers, suites, store, delays, updates, rules, clock, log } = parts
+  const flights = new SingleFlight<void>()
+  /** Suites whose pointer could not be followed. */
+  const paused = recentEntries<string, Paused>(mostPaused)
+  const follow = async (at: string): Promise<void> => {
+    try {
+      const pointer = await pointers.of(at)
+      const [adopted] = suites.at(at)?.generations ?? []
+      // A suite with a delay or a hold follows its own time on this node. A suite that was never adopted is fetched like any file.
+      if (pointer === undefined || adopted === undefined || delays.restraint(at)) return
+      const release = pointer.release.find(({ key }) => !key.endsWith('.gpg'))
+      const entry = release && (await store.get(release.key))
+      if (entry === undefined || entry.digest === release?.digest) return
+      if (pointer.date <= (adopted.date ?? 0)) return
+      const before = paused.get(at)
+      if (before !== undefined && before.until > clock.elapsed()) return
+      const taken = await updates.take(pointer, entry)
+      if (taken.use === 'store') return
+      const until = clock.elapsed() + betweenTries
+      const tries = before?.digest === release?.digest ? (before?.tries ?? 0) + 1 : 1
+      paused.set(at, { until, tries, digest: release?.digest })
+      if (taken.use !== 'again') return
+      // The files are not in the bucket yet, or are gone, so the origin is asked.
+      if (tries >= mostTries) pointers.noteUnfit(at, pointer)
+      await updates.refresh(entry)
+    } catch (error) {
+      log.warn('the Release file of the other nodes could not be taken', { suite: at, error })
+    }
+  }
+  return (key: string): Promise<void> | undefined => {
+    const at = suiteOfRelease(key)
+    if (at === undefined || !pointers.shares(at)) return undefined
+    const flight = flights.run(at, () => follow(at))
+    // The work goes on after this time.
+    return resultInTime(flight, clock, rules().config.timeouts.revalidation)
   }
 }

@@ -61,7 +61,7 @@ interface UpdatesParts {
   readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
 }
 
-/** An update. */
+/** An update that is under way. */
 interface Update {
   /** The moment at which it began, by `elapsed`. */
   readonly begun: Milliseconds
@@ -71,10 +71,6 @@ interface Update {
   readonly hurry: AbortController
   /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
   readonly pointer: SuitePointer | undefined
-}
-
-interface UnderWay {
-  readonly update: Update
   readonly done: Promise<RevalidationResult>
 }
 
@@ -84,7 +80,6 @@ interface Candidate {
   readonly release: Entry
   readonly begun: Milliseconds
   readonly heldFor: Milliseconds
-  /** Fires when the update is to wait for no more files. */
   readonly hurry: AbortSignal
 }
 
@@ -95,8 +90,7 @@ interface Lacking extends MissingFile {
 
 export class Updates {
   readonly #parts: UpdatesParts
-  readonly #underWay = new Map<string, UnderWay>()
-  /** The suites whose clients get another Release file than the origin has. */
+  readonly #underWay = new Map<string, Update>()
   readonly #behind: SuitesBehind
   readonly #fetches: SuiteFetches
 
@@ -174,7 +168,7 @@ export class Updates {
     const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
     const first = await resultInTime(running.done, clock, asking)
     if (first !== undefined) return first
-    const { begun, changed } = running.update
+    const { begun, changed } = running
     const left = begun + settings.update - clock.elapsed()
     const late = changed ? await resultInTime(running.done, clock, Math.max(0, left)) : undefined
     if (late !== undefined) return late
@@ -240,10 +234,10 @@ export class Updates {
     if (!ends && drops() !== undefined) return false
     const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
     const underWay = this.#underWay.get(entry.key)
-    if (asks && ends) underWay?.update.hurry.abort()
+    if (asks && ends) underWay?.hurry.abort()
     const ask = async (): Promise<boolean> => {
       // An update that began before the file was found to be gone may not have seen the newer Release file.
-      if (underWay?.update.changed === false) await underWay.done
+      if (underWay?.changed === false) await underWay.done
       const said = asks
         ? await this.check(wanted, entry)
         : await this.#underWay.get(entry.key)?.done
@@ -311,11 +305,10 @@ export class Updates {
   }
 
   /** Begins an update: from the origin, or from the files that a pointer names. */
-  #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): UnderWay {
+  #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): Update {
     const begun = this.#parts.clock.elapsed()
     const update = { begun, changed: false, hurry: new AbortController(), pointer }
-    const underWay: UnderWay = {
-      update,
+    const underWay = Object.assign(update, {
       done: this.#update(wanted, entry, update)
         .catch((error: unknown): RevalidationResult => {
           this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
@@ -327,7 +320,7 @@ export class Updates {
           return ofBucket ? updated : this.#noted(entry, updated)
         })
         .finally(() => this.#underWay.delete(entry.key)),
-    }
+    })
     this.#underWay.set(entry.key, underWay)
     return underWay
   }
@@ -344,7 +337,11 @@ export class Updates {
     return updated
   }
 
-  async #update(wanted: WantedFile, entry: Entry, update: Update): Promise<RevalidationResult> {
+  async #update(
+    wanted: WantedFile,
+    entry: Entry,
+    update: Omit<Update, 'done'>,
+  ): Promise<RevalidationResult> {
     const { fetcher, store, clock, delays, pointers } = this.#parts
     const { pointer } = update
     const at = parentOf(entry.key)

@@ -203,12 +203,10 @@ export class SuitesBehind {
     else if (held !== undefined) held.confirmed = true
   }
 
-  /** Ends all pauses. */
   endPauses(): void {
     for (const [at, noted] of [...this.#noted]) this.#noted.set(at, { ...noted, until: 0 })
   }
 
-  /** Forgets the state of a suite. */
   forget(at: string): void {
     this.#noted.delete(at)
     this.#held.delete(at)

@@ -2,7 +2,7 @@
  * The command line of cachesvc: its commands and options, and the text of `--help`.
  */
 import { day } from '../../async/clock.ts'
-import { type CommandLine, pathOption, program } from '../../command-line.ts'
+import { type CommandLine, type Program, pathOption } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
 import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
 
@@ -34,7 +34,7 @@ function readMoment(text: string): ReadResult<number> {
   return readResult(isDay ? parsed + day : parsed)
 }
 
-export const cachesvc = program({
+export const cachesvc = {
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
   about:
@@ -156,4 +156,4 @@ networks. To make a machine use it, with PROXY the name of this host:
 
 Manuals: cachesvc(8), cachesvc.yaml(5). Pages: http://PROXY:3142/_cachesvc/
 `,
-})
+} as const satisfies Program

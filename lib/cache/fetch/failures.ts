@@ -17,106 +17,96 @@ export const mostFetches = 4096
 export const offlineSentence =
   'The file is not stored here, and this proxy is offline (`offline`): nothing is fetched.'
 
-/** For each code the side at fault, the text for the log and the text for the client, with placeholders in braces. */
+/** For each code the text for the log and the text for the client, with placeholders in braces. */
 const failures = {
-  offline: ['upstream', 'the service is offline', offlineSentence],
+  offline: ['the service is offline', offlineSentence],
   ORIGIN_SLOW: [
-    'upstream',
     '{origin} has not answered in time',
     'The origin has not answered in time; {fate}.',
   ],
   ORIGIN_IMPOSTOR: [
-    'upstream',
     'the origin answered with something else ({found})',
     'The origin answered with something that is not this file.',
   ],
   ORIGIN_BEHIND: [
-    'upstream',
     'no origin has the file of {target} that is wanted',
     'No origin of this archive has the wanted file now.',
   ],
   ORIGIN_WITHOUT_SUITE: [
-    'upstream',
     '{origin} has no Release file any more of a suite that it had',
     'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
   ],
   // Another try does not help.
-  REDIRECT_LOOP: [
-    'upstream',
-    'redirects in a circle: {circle}',
-    'The origin redirects in a circle: {circle}.',
-  ],
+  REDIRECT_LOOP: ['redirects in a circle: {circle}', 'The origin redirects in a circle: {circle}.'],
   ORIGIN_REFUSES_REST: [
-    'upstream',
     'the origin answered {status} when asked for the rest',
     'The origin does not send the rest of the file.',
   ],
   STALE_FORBIDDEN: [
-    'upstream',
     '{origin} has not confirmed what is stored and forbids to serve it stale',
     'The origin has not confirmed the stored file, and forbids to serve it stale.',
   ],
   SUITE_BEHIND: [
-    'upstream',
     '{origin} does not have a file of the Release that is adopted',
     'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
   ],
   RELEASE_OUTDATED: [
-    'upstream',
     '{origin} has a newer Release file and no longer has this file of the one before',
     'The archive has published a newer Release file meanwhile and no longer has this file; update again.',
   ],
   RELEASE_REFUSED: [
-    'upstream',
     '{origin} has a Release file that may not be adopted and no longer has this file of the one before',
     'The archive has an older Release file, or one that may not be adopted, and no longer has this file of the one that clients get.',
   ],
   TOO_MANY_FETCHES: [
-    'upstream',
     `${mostFetches} fetches are under way`,
     'This proxy is fetching as much as it can; try again.',
   ],
   // The content must be hashed before it is served, and the origin cannot send the file either.
   CONTENT_UNPROVEN: [
-    'internal',
     'the stored content is still being checked',
     'The stored file is still being checked after an unclean stop; try again.',
   ],
   // The suite has a delay or a hold, so the origin may have a newer file than clients may get.
   RELEASE_UNREADABLE: [
-    'internal',
     'the stored Release file of a delayed suite cannot be read',
     'The Release file of this delayed suite cannot be read now, and a newer one is not given in its place; try again.',
   ],
   NOT_JOINABLE: [
-    'internal',
     'a fetch from {origin} is under way that cannot be joined',
     'The file is being fetched for another client and cannot be stored; try again.',
   ],
   ABANDONED: [
-    'internal',
     'no client waits for it any more, and it does not come to an end',
     'The fetch was given up; try again.',
   ],
-  NOT_SHARED: [
-    'upstream',
-    'the shared store does not have it',
-    'The shared store does not have the file.',
-  ],
-  FETCH_FAILED: ['internal', 'fetching {target} failed', 'This proxy could not fetch the file.'],
+  NOT_SHARED: ['the shared store does not have it', 'The shared store does not have the file.'],
+  FETCH_FAILED: ['fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const
+
+type Code = keyof typeof failures
+
+/** The failures of this proxy itself. An origin or another node is at fault for all others. */
+const internal: ReadonlySet<Code> = new Set<Code>([
+  'CONTENT_UNPROVEN',
+  'RELEASE_UNREADABLE',
+  'NOT_JOINABLE',
+  'ABANDONED',
+  'FETCH_FAILED',
+])
 
 type WordsIn<Text> = Text extends `${string}{${infer Word}}${infer Rest}`
   ? Word | WordsIn<Rest>
   : never
 
 /** The failure with this code. `words` has the values for the placeholders. */
-export function fetchFailure<Code extends keyof typeof failures>(
-  code: Code,
-  words: Readonly<Record<WordsIn<(typeof failures)[Code][1 | 2]>, string | number>>,
+export function fetchFailure<Kind extends Code>(
+  code: Kind,
+  words: Readonly<Record<WordsIn<(typeof failures)[Kind][number]>, string | number>>,
   cause?: unknown,
 ): Failure {
-  const [fault, message, publicText] = failures[code]
+  const [message, publicText] = failures[code]
+  const fault = internal.has(code) ? 'internal' : 'upstream'
   const all: Readonly<Record<string, string | number>> = words
   const filled = (text: string) => text.replace(/\{(\w+)\}/g, (_, name) => String(all[name]))
   return new Failure(filled(message), { code, fault, publicText: filled(publicText), cause })

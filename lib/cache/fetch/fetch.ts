@@ -7,7 +7,7 @@
  * - A large file whose beginning survived a crash is requested from that point on.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
@@ -97,7 +97,6 @@ interface UnderWay extends Running {
 
 export class Fetcher {
   readonly #options: FetcherOptions
-  readonly slow: SlowOrigins
   readonly #wrong: WrongContent
   readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
@@ -105,13 +104,14 @@ export class Fetcher {
   readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
   /** The moments when origins last gave a file, by `originName` and by the monotonic clock. */
   readonly #given = new LRUCache<string, Milliseconds>({ max: capacity })
+  /** The moments until which origins count as slow, by `originName` and by the monotonic clock. */
+  readonly #slowUntil = new LRUCache<string, Milliseconds>({ max: capacity })
   /** The calls of `idle` that wait. */
   readonly #awaitIdle: Array<() => void> = []
   #closing = false
 
   constructor(options: FetcherOptions) {
     this.#options = options
-    this.slow = new SlowOrigins(options.clock)
     this.#wrong = new WrongContent(options.clock)
     this.#gone = new GoneFiles(options)
   }
@@ -167,6 +167,18 @@ export class Fetcher {
   hasGiven(uri: TargetUri): boolean {
     const last = this.#given.get(originName(uri))
     return last !== undefined && this.#options.clock.elapsed() - last < justNow
+  }
+
+  /**
+   * Whether an origin has just missed a deadline. Then requests with a stored copy do not wait for it for a time. An origin that refuses at
+   * once costs no time, so it is asked every time.
+   */
+  isSlow(uri: TargetUri): boolean {
+    return (this.#slowUntil.get(originName(uri)) ?? 0) > this.#options.clock.elapsed()
+  }
+
+  noteSlow(uri: TargetUri): void {
+    this.#slowUntil.set(originName(uri), this.#options.clock.elapsed() + memory)
   }
 
   isFetching(key: string): boolean {
@@ -256,7 +268,7 @@ export class Fetcher {
       return filled
     })
     if ('kind' in answer) return answer
-    this.slow.forget(uri)
+    this.#slowUntil.delete(originName(uri))
     const times = { requested, received: clock.now() }
     const { response, certain } = answer
     const { status, fields } = response
@@ -503,7 +515,7 @@ export class Fetcher {
     }
     if (near !== undefined) return failure
     const late = failure instanceof OriginFailure && failure.timedOut
-    if (late && failure.phase !== 'queue') this.slow.note(wanted.uri)
+    if (late && failure.phase !== 'queue') this.noteSlow(wanted.uri)
     return failure
   }
 }
@@ -516,38 +528,3 @@ const justNow: Milliseconds = 600_000
 
 /** The time for which requests with a stored copy do not wait for a slow origin. */
 const memory: Milliseconds = 10_000
-
-/**
- * Remembers origins that have just missed a deadline. For a time, requests for stored files do not wait for them again. An origin that
- * refuses at once costs no time, so it is asked every time.
- */
-class SlowOrigins {
-  readonly #clock: Clock
-  readonly #until = new LRUCache<string, Milliseconds>({ max: capacity })
-  readonly #probed = new Set<string>()
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** Whether requests with a stored copy should not wait for this origin. */
-  has(uri: TargetUri): boolean {
-    return (this.#until.get(originName(uri)) ?? 0) > this.#clock.elapsed()
-  }
-
-  note(uri: TargetUri): void {
-    this.#until.set(originName(uri), this.#clock.elapsed() + memory)
-  }
-
-  forget(uri: TargetUri): void {
-    this.#until.delete(originName(uri))
-  }
-
-  /** Begins a probe of an origin. Returns the function that ends it; undefined while another probe is under way. */
-  beginProbe(uri: TargetUri): (() => void) | undefined {
-    const origin = originName(uri)
-    if (this.#probed.has(origin)) return undefined
-    this.#probed.add(origin)
-    return () => this.#probed.delete(origin)
-  }
-}

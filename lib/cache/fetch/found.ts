@@ -297,16 +297,14 @@ export async function examinedContent(
   return { content: whole, found: broken ? undefined : judged(first) }
 }
 
-interface Opening {
-  /** The first bytes: as many as were asked for, or fewer when the content ended or broke off before. */
-  readonly first: Buffer
-  /** Whether the content broke off before it had that many bytes. */
-  readonly broken: boolean
-  readonly whole: Source
-}
-
-/** Reads the first `count` bytes of a content. `whole` is the content from its beginning, including an error that broke it off. */
-function opening(content: Source, count: number): Promise<Opening> {
+/**
+ * Reads the first `count` bytes of a content, or fewer when it ends or breaks off before. `whole` is the content from its beginning,
+ * including an error that broke it off.
+ */
+function opening(
+  content: Source,
+  count: number,
+): Promise<{ readonly first: Buffer; readonly broken: boolean; readonly whole: Source }> {
   return new Promise(resolve => {
     const pieces: Piece[] = []
     let size = 0

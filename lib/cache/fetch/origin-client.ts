@@ -15,7 +15,7 @@ import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { compileParents, isAskedThrough } from '../policy/routing.ts'
+import { compileParent, isAskedThrough } from '../policy/routing.ts'
 
 interface ClientParts {
   readonly clock: Clock
@@ -43,14 +43,13 @@ export async function originClient(
 }
 
 function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
-  const { parents, direct } = compileParents(proxies)
+  const { parents, direct } = proxies
+  const compiled = parents.map(compileParent)
   return {
-    parents: proxies.parents,
+    parents,
     direct,
-    asks: (parent, authority) => {
-      const compiled = parents.find(({ proxy }) => proxy === parent)
-      return compiled !== undefined && isAskedThrough(compiled, authority)
-    },
+    asks: (parent, authority) =>
+      compiled.some(one => one.proxy === parent && isAskedThrough(one, authority)),
     onChange(parent, failure) {
       if (failure === undefined) return log.info('a parent proxy answers again', { parent })
       const next = direct || parents.length > 1 ? ', the next way is taken' : ''

@@ -35,29 +35,26 @@ interface Line {
   readonly authorization: string
 }
 
-/** The credentials for requests for one file. */
-export interface FileCredentials {
-  /** The setting that names them. */
-  readonly setting: string
-  /** The value of Authorization for a place; undefined when the place may not get any. */
-  at(place: TargetUri): string | undefined
+/** The words of one line as they stand in the file. */
+interface Entry {
+  readonly machine: string
+  login?: string
+  password?: string
 }
 
 /** The lines of a file, or the reason why it cannot be used. */
 type Parsed = { readonly lines: readonly Line[] } | { readonly problem: string }
 
-export interface OriginCredentials {
-  /** The warnings about the files. */
-  readonly warnings: readonly string[]
-  /** The credentials for the file with this target; undefined when its archive has none. */
-  of(wanted: TargetUri): FileCredentials | undefined
-}
+export type OriginCredentials = Readonly<ReturnType<typeof readCredentials>>
+
+/** The credentials for requests for one file. */
+export type FileCredentials = NonNullable<ReturnType<OriginCredentials['of']>>
 
 /** Reads the files. Throws a Failure with one sentence when one cannot be used. */
 export function readCredentials(
   archives: Archives,
   environment: Readonly<Record<string, string | undefined>>,
-): OriginCredentials {
+) {
   const known = new Map<Archives[number], readonly Line[]>()
   const warnings: string[] = []
   archives.forEach((archive, i) => {
@@ -81,13 +78,16 @@ export function readCredentials(
   })
   return {
     warnings,
-    of(wanted) {
+    /** The credentials for the file with this target; undefined when its archive has none. */
+    of(wanted: TargetUri) {
       const archive = known.size === 0 ? undefined : archiveOf(wanted, archives)?.archive
       const lines = archive && known.get(archive)
       if (archive === undefined || lines === undefined) return undefined
       return {
+        /** The setting that names them. */
         setting: `archives[${archives.indexOf(archive)}].credentials`,
-        at(place) {
+        /** The value of Authorization for a place; undefined when the place may not get any. */
+        at(place: TargetUri): string | undefined {
           if (archiveOf(place, [archive]) === undefined) return undefined
           return lines.find(line => isFor(line, place))?.authorization
         },
@@ -108,50 +108,40 @@ function linesOf(place: string, environment: Readonly<Record<string, string | un
 
 /** Reads the text of such a file. It consists of words between blanks; a line that begins with `#` is a comment. */
 export function parseAuthConf(text: string): Parsed {
-  const lines: Line[] = []
   const words = text
     .split('\n')
     .filter(line => !/^\s*#/.test(line))
     .join('\n')
     .split(/\s+/)
     .filter(word => word !== '')
-  let entry: { machine: string; login?: string; password?: string } | undefined
-  const end = (): string | undefined => {
-    if (entry === undefined) return undefined
-    const line = lineOf(entry, lines.length + 1)
-    if (typeof line === 'string') return line
-    lines.push(line)
-    return undefined
-  }
+  const entries: Entry[] = []
   for (let i = 0; i < words.length; i += 2) {
     const [word, value] = [words[i], words[i + 1]]
-    if (word === 'machine' || word === 'login' || word === 'password') {
-      if (value === undefined) return { problem: `ends after the word ${word}` }
-      if (word === 'machine') {
-        const problem = end()
-        if (problem !== undefined) return { problem }
-        entry = { machine: value }
-      } else if (entry === undefined || entry[word] !== undefined) {
-        return { problem: `has a ${word} that belongs to no machine` }
-      } else entry[word] = value
-    } else {
+    const entry = entries.at(-1)
+    if (word !== 'machine' && word !== 'login' && word !== 'password') {
       // The message does not quote the word, because it may be half of a password.
-      return {
-        problem: `has something else than machine, login and password in entry ${lines.length + 1}`,
-      }
+      const number = Math.max(entries.length, 1)
+      return { problem: `has something else than machine, login and password in entry ${number}` }
     }
+    if (value === undefined) return { problem: `ends after the word ${word}` }
+    if (word === 'machine') entries.push({ machine: value })
+    else if (entry === undefined || entry[word] !== undefined) {
+      return { problem: `has a ${word} that belongs to no machine` }
+    } else entry[word] = value
   }
-  const problem = end()
-  if (problem !== undefined) return { problem }
-  return lines.length === 0
-    ? { problem: 'has no line `machine HOST login NAME password PASSWORD`' }
-    : { lines }
+  if (entries.length === 0) {
+    return { problem: 'has no line `machine HOST login NAME password PASSWORD`' }
+  }
+  const lines: Line[] = []
+  for (const [i, entry] of entries.entries()) {
+    const line = lineOf(entry, i + 1)
+    if (typeof line === 'string') return { problem: line }
+    lines.push(line)
+  }
+  return { lines }
 }
 
-function lineOf(
-  { machine, login, password }: { machine: string; login?: string; password?: string },
-  number: number,
-): Line | string {
+function lineOf({ machine, login, password }: Entry, number: number): Line | string {
   const which = `has in entry ${number}`
   if (login === undefined || password === undefined) return `${which} no login or no password`
   if (login.includes(':')) return `${which} a login with a colon, which Basic cannot send`

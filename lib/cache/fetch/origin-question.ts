@@ -12,7 +12,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import { longestRest, Rests } from '../../async/rests.ts'
-import { Failure } from '../../errors.ts'
+import { attempt, Failure } from '../../errors.ts'
 import type {
   OriginClient,
   OriginDeadlines,
@@ -129,7 +129,7 @@ async function follow(
         target: formatUri(uri),
       })
     }
-    const location = redirection(response)
+    const location = isRedirect(response.status) ? response.fields.get('Location') : undefined
     if (location === undefined) return { response, uri }
     response.content.close()
     const to = resolve(uri, location)
@@ -156,26 +156,19 @@ function isSameServer(one: TargetUri, other: TargetUri): boolean {
   return one.scheme === other.scheme && one.host === other.host && one.port === other.port
 }
 
-function redirection(response: OriginResponse): string | undefined {
-  return isRedirect(response.status) ? response.fields.get('Location') : undefined
-}
-
 export function isRedirect(status: number): boolean {
   return [301, 302, 303, 307, 308].includes(status)
 }
 
 function resolve(base: TargetUri, location: string): TargetUri {
-  let text: string
-  try {
-    const url = new URL(location, formatUri(base))
-    url.hash = ''
-    url.username = ''
-    url.password = ''
-    text = url.href
-  } catch {
+  const url = attempt(() => new URL(location, formatUri(base)))
+  if (url === undefined) {
     throw new RedirectRefused(base, 'The origin redirects to something that is not a URL.')
   }
-  const target = parseTarget('GET', text)
+  url.hash = ''
+  url.username = ''
+  url.password = ''
+  const target = parseTarget('GET', url.href)
   if ('problem' in target || target.form !== 'absolute') {
     throw new RedirectRefused(
       base,

@@ -109,7 +109,7 @@ async function tunnel(
       ...near,
       clock,
       idle: rules().config.timeouts.tunnel,
-      signal: request.signal,
+      signal: request.lifetime.signal,
       pace: request.clientPlace?.pace,
       dial: async signal => {
         const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }

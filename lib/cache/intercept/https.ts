@@ -46,6 +46,8 @@ export interface HttpsState {
   readonly distrusting: readonly Distrust[]
 }
 
+type RevocationList = Awaited<ReturnType<typeof keepRevocationList>>
+
 /** The parts that exist only with a CA. */
 interface Certifying {
   readonly authority: Authority
@@ -60,7 +62,7 @@ export class Https {
   readonly #certifying: Certifying | undefined
   #stops: ReadonlyArray<() => void> = []
 
-  private constructor(options: HttpsOptions, authority: Authority | undefined) {
+  private constructor(options: HttpsOptions, authority?: Authority, list?: RevocationList) {
     const { rules, clock, log } = options
     this.#options = options
     const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
@@ -71,23 +73,17 @@ export class Https {
       clock,
       addresses: () => leafAddresses(rules().config),
     })
-    const { https, cacheDirectory: directory } = rules().config
-    const { issuer } = authority
-    this.#certifying = {
-      authority,
-      leaves,
-      interceptor: new Interceptor({ leaves, distrust, clock, log, rules }),
-      list: https.enableCrl ? new RevocationList({ issuer, directory, clock, log }) : undefined,
-    }
+    const interceptor = new Interceptor({ leaves, distrust, clock, log, rules })
+    this.#certifying = { authority, leaves, interceptor, list }
   }
 
   /** Opens the CA when the settings need one, and makes it when there is none. Throws a Failure with one sentence. */
   static async open(options: HttpsOptions): Promise<Https> {
     const { rules, clock, log } = options
     const { config } = rules()
-    if (!needsAuthority(config, options.secure)) return new Https(options, undefined)
+    if (!needsAuthority(config, options.secure)) return new Https(options)
     const authority = await openAuthority(config, clock.now())
-    const { certificate, file, made } = authority
+    const { certificate, file, issuer, made } = authority
     log.info(made ? 'a CA has been made' : 'certificates are issued by', {
       subject: certificate.subject,
       fingerprint: certificate.fingerprint,
@@ -95,12 +91,14 @@ export class Https {
       file,
     })
     for (const warning of authority.warnings) log.warn(warning)
-    const https = new Https(options, authority)
+    const directory = config.cacheDirectory
+    const list = config.https.enableCrl
+      ? await keepRevocationList({ issuer, directory, clock, log })
+      : undefined
+    const https = new Https(options, authority, list)
     const warn = () => {
       for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
     }
-    const list = https.#certifying?.list
-    await list?.start()
     https.#stops = [repeat(clock, day, () => void warn()), () => list?.stop()]
     return https
   }
@@ -205,46 +203,27 @@ interface RevocationListOptions {
 }
 
 /**
- * The certificate revocation list, which is kept in the cache directory. It is empty, because certificates are valid for a day only.
- * It is signed, numbered and renewed, as clients that ask for one expect.
+ * Keeps the certificate revocation list in the cache directory: makes it now and every half hour until `stop` is called. When that fails,
+ * it logs the failure, and the last list stays. The list is empty, because certificates are valid for a day only. It is signed, numbered
+ * and renewed, as clients that ask for one expect.
  */
-export class RevocationList {
-  readonly #options: RevocationListOptions
-  readonly #file: string
-  #stop = () => {}
-
-  constructor(options: RevocationListOptions) {
-    this.#options = options
-    this.#file = join(options.directory, 'revocation.crl')
-  }
-
-  /** Makes the list now and every half hour. A failure is logged, and the last list stays. */
-  async start(): Promise<void> {
-    await this.#renew()
-    this.#stop = repeat(this.#options.clock, interval, () => this.#renew())
-  }
-
-  stop(): void {
-    this.#stop()
-  }
-
+export async function keepRevocationList({ issuer, directory, clock, log }: RevocationListOptions) {
+  const file = join(directory, 'revocation.crl')
   /** The list in DER; undefined while there is no file. */
-  read(): Promise<Buffer | undefined> {
-    return valueUnlessMissing(readFile(this.#file))
-  }
-
-  async #renew(): Promise<void> {
-    const { issuer, clock, log } = this.#options
+  const read = () => valueUnlessMissing(readFile(file))
+  const renew = async () => {
     try {
       const now = clock.now()
-      const before = await this.read()
+      const before = await read()
       const last = before === undefined ? undefined : listNumber(before)
       // Numbers only ever rise (RFC 5280 section 5.2.3), even when the clock is set back.
       const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
       const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
-      await writeFileAtomically(this.#file, await issuer.issueList(options))
+      await writeFileAtomically(file, await issuer.issueList(options))
     } catch (error) {
-      log.error('the revocation list could not be made', { file: this.#file, error })
+      log.error('the revocation list could not be made', { file, error })
     }
   }
+  await renew()
+  return { read, stop: repeat(clock, interval, renew) }
 }

@@ -43,7 +43,7 @@ interface ExplainParts {
     has?(digest: string): boolean
   }
   /** Whether a stored content may answer for a name other than the one it was stored under. */
-  readonly shares?: (digest: string, scope: string | undefined) => boolean
+  readonly shares?: (digest: string, key: string) => boolean
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
@@ -101,7 +101,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
   if (first === undefined) {
     return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
   }
-  const { direct } = rules.policy.parents ?? { direct: false }
+  const { direct } = rules.config.parentProxy ?? { direct: false }
   const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
   const then = next.map(way => `; when that fails, ${way}`).join('')
   const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
@@ -153,7 +153,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Clients', `only those of ${setting}; others are refused`)
     if (own !== undefined) find('Asked with', `the credentials of this proxy (${own})`)
   }
-  if (parts.rules.policy.parents !== undefined) {
+  if (parts.rules.config.parentProxy !== undefined) {
     find('By way of', wayText(parentsOf(destination.uri, parts.rules.policy.parents), parts))
   }
   const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
@@ -245,10 +245,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
 /** Whether the store has a content under another name, and may give it under this one. */
 function isElsewhere(
   digest: string,
-  { confinement }: FileDestination,
+  { key }: FileDestination,
   { store, shares }: ExplainParts,
 ): boolean {
-  return store.has?.(digest) === true && shares?.(digest, confinement?.scope) !== false
+  return store.has?.(digest) === true && shares?.(digest, key) !== false
 }
 
 /**

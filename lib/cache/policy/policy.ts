@@ -20,7 +20,7 @@ import {
   type Confinement,
   type Confinements,
   closestPattern,
-  compileParents,
+  compileParent,
   confinementOf,
   confinementsOf,
   hostList,
@@ -74,36 +74,24 @@ export interface Refusal {
   readonly sentence: string
 }
 
-/** Whether a tunnel is carried through unread, intercepted or refused. */
 type TunnelMode = 'tunnel' | 'intercept' | 'refuse'
-
-export type PolicySettings = Pick<
-  Config,
-  'domains' | 'passthroughDomains' | 'privateDomains' | 'clients' | 'ports' | 'connectPorts'
-> &
-  Partial<Pick<Config, 'parentProxy' | 'proxyProtocol' | 'limits'>> & {
-    readonly https: Pick<
-      Config['https'],
-      'prevent' | 'intercept' | 'interceptDomains' | 'tunnelDomains' | 'refuseDomains'
-    >
-  }
 
 /** The settings of the policy, ready for look-ups. */
 export type Policy = Readonly<ReturnType<typeof compilePolicy>>
 
 /** Prepares the policy of one configuration. Throws a Failure for a client network that is no CIDR. */
-export function compilePolicy(settings: PolicySettings, own: OwnIdentity) {
-  const { https, parentProxy } = settings
+export function compilePolicy(settings: Config, own: OwnIdentity) {
+  const { https } = settings
   const withMode = (mode: TunnelMode, patterns: readonly HostPattern[]) =>
     patterns.map(pattern => ({ ...pattern, mode }))
   return {
     own,
-    parents: parentProxy && compileParents(parentProxy),
+    parents: (settings.parentProxy?.parents ?? []).map(compileParent),
     clients: AddressSet.fromCidrs(settings.clients),
     /** Peers whose connections begin with the PROXY protocol. */
-    balancers: AddressSet.fromCidrs(settings.proxyProtocol ?? []),
+    balancers: AddressSet.fromCidrs(settings.proxyProtocol),
     /** Clients without limits of their own. */
-    unlimited: AddressSet.fromCidrs(settings.limits?.perClient.except ?? []),
+    unlimited: AddressSet.fromCidrs(settings.limits.perClient.except),
     preventConnect: https.prevent,
     /** Whether no list restricts the hosts. Then every host is admitted, and those of `private_domains` are trusted. */
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,

@@ -18,7 +18,7 @@ import {
 import { AddressSet, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { KnownArchive } from '../config/known-archives.ts'
-import type { HostPattern, ParentProxies, ParentProxy, Place } from '../config/setting-kinds.ts'
+import type { HostPattern, ParentProxy, Place } from '../config/setting-kinds.ts'
 
 /** The rules of routing, in the order in which they are tried. */
 export type RouteRules = readonly RouteRule[]
@@ -209,29 +209,20 @@ function admits(
  */
 
 /** A parent proxy with the lists of its hosts, ready for look-ups. */
-interface CompiledParent {
+export interface CompiledParent {
   readonly proxy: ParentProxy
   /** Undefined for all hosts. */
   readonly only: HostList | undefined
   readonly except: HostList
 }
 
-/** `parent_proxy`, ready for look-ups. */
-export interface CompiledParents {
-  readonly parents: readonly CompiledParent[]
-  readonly direct: boolean
-}
-
-export function compileParents({ parents, direct }: ParentProxies): CompiledParents {
-  const compiled = parents.map(proxy => {
-    const { only, except } = proxy
-    return {
-      proxy,
-      only: only.length === 0 ? undefined : hostList(only),
-      except: hostList(except),
-    }
-  })
-  return { parents: compiled, direct }
+export function compileParent(proxy: ParentProxy): CompiledParent {
+  const { only, except } = proxy
+  return {
+    proxy,
+    only: only.length === 0 ? undefined : hostList(only),
+    except: hostList(except),
+  }
 }
 
 /** Whether a host is asked through this parent. */
@@ -243,9 +234,9 @@ export function isAskedThrough({ only, except }: CompiledParent, authority: Auth
 /** Host and port of each parent proxy for an authority, in their order; none when it is asked directly. */
 export function parentsOf(
   authority: Authority,
-  compiled: CompiledParents | undefined,
+  parents: readonly CompiledParent[],
 ): readonly string[] {
-  return (compiled?.parents ?? [])
+  return parents
     .filter(parent => isAskedThrough(parent, authority))
     .map(({ proxy }) => formatAuthority(proxy))
 }

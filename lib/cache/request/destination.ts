@@ -7,7 +7,7 @@
  *   spelling, host lists, the kind of the path) is done once for a target in use, and remembered. It was a third of the cost of a hit
  *   from memory.
  * - Requests for the same target have the same object (`TargetReader`). The destination is forgotten with the target, so the bound of
- *   the reader is the bound here. A reload makes new `Destinations`.
+ *   the reader is the bound here. A reload discards all.
  * - With a URL prefix, a browser takes every archive and the pages of this proxy for one site, so that a page of one could read the
  *   others. So such an answer is sandboxed, without scripts and with an opaque origin, and loses the fields that concern a whole site.
  */
@@ -92,19 +92,18 @@ interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly destination: FileDestination
 }
 
-export class Destinations {
-  readonly rules: Rules
-  readonly #known = new WeakMap<Target, Remembered>()
-
-  constructor(rules: Rules) {
-    this.rules = rules
-  }
-
-  /** The destination of a request. Never throws. */
-  of(request: TargetParts): Destination {
+/** Makes the function that answers the destination of a request under the rules in force. It never throws. */
+export function rememberedDestinations(): (request: TargetParts, rules: Rules) => Destination {
+  let inForce: Rules | undefined
+  let destinations = new WeakMap<Target, Remembered>()
+  return (request, rules) => {
+    if (inForce !== rules) {
+      inForce = rules
+      destinations = new WeakMap()
+    }
     const { target, method, fields, secure, local, tunnelEnd } = request
     const host = fields.get('host')
-    const known = method === 'CONNECT' ? undefined : this.#known.get(target)
+    const known = method === 'CONNECT' ? undefined : destinations.get(target)
     if (
       known?.host === host &&
       known?.secure === secure &&
@@ -115,9 +114,9 @@ export class Destinations {
     ) {
       return known.destination
     }
-    const destination = destinationOf(request, this.rules)
+    const destination = destinationOf(request, rules)
     if (destination.kind === 'file') {
-      this.#known.set(target, { host, secure, local, tunnelEnd, destination })
+      destinations.set(target, { host, secure, local, tunnelEnd, destination })
     }
     return destination
   }

@@ -84,7 +84,6 @@ export function effectiveTarget(asked: TargetParts, own: OwnIdentity): Effective
   }
 }
 
-/** Reads the target of a request in an intercepted tunnel. */
 function withinTunnel({ target, fields }: TargetParts, end: Authority): EffectiveTarget {
   if (target.form === 'authority') return refusals.nested
   if (target.form === 'asterisk') return refusals.asterisk

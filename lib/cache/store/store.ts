@@ -288,20 +288,16 @@ export class Store extends ReadableStore<StoreParts> {
     return false
   }
 
-  /**
-   * Remembers an entry whose content is stored, or whole and being stored. The log gets it some milliseconds later. Throws a Failure when
-   * the entry is malformed.
-   */
-  put(entry: Entry): PutResult {
-    return this.#put(entry, 'put')
-  }
-
-  /** The same for an entry that an operator changes. The change does not count as a use of the file for retention. */
+  /** The same as `put` for an entry that an operator changes. The change does not count as a use of the file for retention. */
   amend(entry: Entry): PutResult {
-    return this.#put(entry, 'amend')
+    return this.put(entry, this.lastUsed(entry.key))
   }
 
-  #put(entry: Entry, how: 'put' | 'amend'): PutResult {
+  /**
+   * Remembers an entry whose content is stored, or whole and being stored. The log gets it some milliseconds later. Its last use is `used`,
+   * by default now. Throws a Failure when the entry is malformed.
+   */
+  put(entry: Entry, used = this.parts.clock.now()): PutResult {
     checkShape(entry)
     const { downloads, blobs, journal } = this.parts
     if (downloads.whole(entry.digest) !== undefined) {
@@ -312,13 +308,13 @@ export class Store extends ReadableStore<StoreParts> {
       return { stored: false, because: 'its content is not in the store' }
     }
     this.#arriving.delete(entry.key)
-    journal[how](entry)
+    journal.put(entry, used / 1000)
     return { stored: true }
   }
 
   /** Notes that a client asked for the target, by default now. Retention counts from here. */
-  touch(key: string, at?: Milliseconds): void {
-    this.parts.journal.touch(key, at === undefined ? undefined : at / 1000)
+  touch(key: string, at = this.parts.clock.now()): void {
+    this.parts.journal.touch(key, at / 1000)
   }
 
   /** When a client last asked for the target, as retention counts; undefined when no entry is stored. */

@@ -84,7 +84,7 @@ export class BoundConnections {
 
   /** To be called when the request has ended. `connection` is the bound one it had, when that can be used again. */
   release(lessee: BoundLessee, connection: OriginConnection | undefined): void {
-    const bound = lessee.bound ?? this.#boundNow(lessee, connection)
+    const bound = lessee.bound ?? (connection && this.#boundNow(lessee))
     lessee.bound = undefined
     if (bound === undefined) return connection?.destroy()
     const { owner, waiting } = bound
@@ -108,13 +108,8 @@ export class BoundConnections {
   }
 
   /** Binds a connection because of its response. */
-  #boundNow(
-    lessee: BoundLessee,
-    connection: OriginConnection | undefined,
-  ): BoundConnection | undefined {
-    const { owner, key, boundKey } = lessee
-    if (connection === undefined || owner === undefined || owner.connection.over) return undefined
-    if (key !== boundKey) return undefined
+  #boundNow({ owner, key, boundKey }: BoundLessee): BoundConnection | undefined {
+    if (owner === undefined || owner.connection.over || key !== boundKey) return undefined
     return this.#bind(key, owner)
   }
 

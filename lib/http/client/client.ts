@@ -18,14 +18,7 @@ import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
-import {
-  ConnectionPool,
-  type Holder,
-  type PoolCounts,
-  type PoolLimits,
-  Relief,
-  type Turn,
-} from './pool.ts'
+import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
 import {
   type ConnectionLine,
   type ConnectionOwner,
@@ -39,12 +32,7 @@ import {
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
 
-export type {
-  OriginDeadlines,
-  OriginRequest,
-  OriginResponse,
-  OriginSwitched,
-} from './request.ts'
+export type { OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
 
 export const defaultOriginDeadlines: OriginDeadlines = {
   queue: 30_000,
@@ -79,7 +67,6 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
 }
 
 interface OriginCounts extends PoolCounts {
-  /** The number of connections opened so far. */
   readonly opened: number
   /** The number of requests that went over a kept connection. */
   readonly reused: number
@@ -104,7 +91,7 @@ export class OriginClient {
       clock,
       pool,
       bound: new BoundConnections(pool),
-      relief: new Relief({ clock, pool, underWay }),
+      relieve: limits.lasting === undefined ? undefined : relief({ clock, pool, underWay }),
       dialler: this.dialler,
       deadlines,
       headLimit: limits.head,
@@ -162,10 +149,10 @@ interface ClientParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   readonly bound: BoundConnections
-  readonly relief: Relief
+  /** To be called when a request begins to wait; undefined when no connections are set apart for requests that last. */
+  readonly relieve: (() => void) | undefined
   readonly dialler: Dialler
   readonly deadlines: OriginDeadlines
-  /** The most bytes of a response's head. */
   readonly headLimit: number
   /** The head that came last. An origin sends similar heads over all its connections. */
   readonly lastHead: LastBlock<ResponseHead>
@@ -218,7 +205,6 @@ type ResponseListener = (
 
 interface Errand {
   readonly asked: OriginRequest
-  /** Whether it asks for WebSocket, on a connection of its own that no limit of the pool counts. */
   readonly upgrade: boolean
   /** The remaining ways to the origin. The request takes the first. */
   readonly ways: readonly Way[]
@@ -231,7 +217,7 @@ interface Errand {
  * A request that got no byte in answer on a kept connection is sent once more, on a new one, when its method is idempotent and it has no
  * content: the origin probably closed the connection at that moment (RFC 9112 section 9.3.1).
  */
-class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
+class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   place = 0
   readonly key: string
   readonly boundKey: string
@@ -239,7 +225,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   readonly deadlines: OriginDeadlines
   fresh: boolean
   bound: BoundConnection | undefined
-  /** The moment at which it got its connection, by the monotonic clock. */
   leased: Milliseconds = 0
   readonly #parts: ClientParts
   readonly #asked: OriginRequest
@@ -255,7 +240,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   #life = new RequestLife()
   #stopWaiting: ((cause: unknown) => void) | undefined
   #cancelTimer: (() => void) | undefined
-
   /** The moment at which it began, by the monotonic clock. */
   readonly #begun: Milliseconds
 
@@ -276,7 +260,6 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
     this.boundKey = key
   }
 
-  /** The network of the client, or "". */
   get client(): string {
     const { client = '' } = this.#asked
     this.#network ??= client === '' ? '' : networkOf(client)
@@ -425,13 +408,13 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Holder, Member {
   }
 
   leaseFromPool(): void {
-    const { pool, relief } = this.#parts
+    const { pool, relieve } = this.#parts
     this.#cancelTimer?.()
     const turn = this.#upgrade ? 'open' : pool.lease(this)
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     this.#wait()
-    relief.wanted()
+    relieve?.()
   }
 
   #wait(): void {

@@ -54,12 +54,18 @@ export interface Lessee {
   readonly key: string
   /** The line that the connections under the key belong to. */
   readonly line: ConnectionLine
-  /** The client that asks, or "". */
+  /** The network of the client that asks, or "". */
   readonly client: string
   /** Whether it needs a new connection. */
   readonly fresh: boolean
+  readonly origin: string
+  /** Undefined while it waits for a connection. */
+  readonly connection: OriginConnection | undefined
+  /** The moment since which it has the connection, by the monotonic clock. */
+  readonly leased: Milliseconds
   /** Called when its turn has come, after it waited in line. */
   turn(turn: Turn): void
+  cancel(cause: unknown): void
 }
 
 interface Place {
@@ -208,11 +214,6 @@ export class ConnectionPool {
     return count
   }
 
-  /** Whether connections of requests that last are set apart. */
-  get setsApart(): boolean {
-    return this.#limits.lasting !== undefined
-  }
-
   /** Whether one more connection under a key may be set apart. */
   hasRoomApart(key: string): boolean {
     const place = this.#places.get(key)
@@ -330,22 +331,11 @@ function first<T>([one]: Iterable<T>): T | undefined {
  */
 const boundIdle: Milliseconds = 90_000
 
-export interface Holder {
-  readonly key: string
-  readonly client: string
-  readonly origin: string
-  /** Undefined while the request waits for a connection. */
-  readonly connection: OriginConnection | undefined
-  /** The moment since which the request has the connection, by the monotonic clock. */
-  readonly leased: Milliseconds
-  cancel(cause: unknown): void
-}
-
 interface ReliefParts {
   readonly clock: Clock
   readonly pool: ConnectionPool
   /** All requests, the oldest first. */
-  readonly underWay: Iterable<Holder>
+  readonly underWay: Iterable<Lessee>
 }
 
 /** A request that has had its connection for this time counts as one that lasts. */
@@ -373,99 +363,93 @@ const looksForAll = 25
  *
  * So each waiting client gets one place, or as many as it lacks of an equal share. At most one request is ended for each waiting client if
  * requests that do not last will give back the other places.
+ *
+ * The function that this makes is to be called when a request begins to wait.
  */
-export class Relief {
-  readonly #parts: ReliefParts
+export function relief(parts: ReliefParts): () => void {
+  const { clock, pool } = parts
   /** Whether a look was taken a moment ago, or is due. */
-  #looked = false
-
-  constructor(parts: ReliefParts) {
-    this.#parts = parts
-  }
-
-  /** To be called when a request begins to wait. */
-  wanted(): void {
-    if (this.#parts.pool.setsApart && !this.#looked) this.#look()
-  }
-
-  readonly #look = (): void => {
-    const { clock, pool } = this.#parts
-    this.#looked = true
-    for (const [key, line] of pool.awaited()) this.#relieve(key, line)
+  let looked = false
+  const look = (): void => {
+    looked = true
+    for (const [key, line] of pool.awaited()) relieve(parts, key, line)
     clock.after(between, () => {
-      this.#looked = false
-      if (pool.awaited().length > 0) this.#look()
+      looked = false
+      if (pool.awaited().length > 0) look()
     })
   }
-
-  #relieve(key: string, line: Pick<Line<Holder>, 'waiting' | 'weigh'>): void {
-    const { clock, pool, underWay } = this.#parts
-    const now = clock.elapsed()
-    const young = new Map<string, Holder[]>()
-    const lasting = new Map<string, Holder[]>()
-    const held = new Map<string, number>()
-    for (const holder of underWay) {
-      const { connection, client } = holder
-      if (holder.key !== key || connection === undefined) continue
-      const old = connection.apart || now - holder.leased >= lasts
-      add(old ? lasting : young, client, holder)
-      held.set(client, (held.get(client) ?? 0) + 1)
-    }
-    const waiting = line.waiting()
-    line.weigh(held)
-    let wanted = Math.min(mostAtOnce, this.#wanted(key, waiting, held) - pool.leaving(key))
-    for (const { connection } of [...lasting.values()].flat()) {
-      if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1
-    }
-    const fewest = Math.min(...[...waiting.keys()].map(client => young.get(client)?.length ?? 0))
-    while (wanted > 0) {
-      const most = largest(young)
-      if (most.length <= 2 * fewest + 1) break
-      const { connection } = most.shift() ?? {}
-      if (connection === undefined || !pool.setApart(connection)) break
-      wanted -= 1
-    }
-    // The next request that becomes old enough has room there, and gives its place on.
-    if (pool.hasRoomApart(key)) return
-    // Requests that do not last give their places back by themselves.
-    const soon = [...young.values()].flat().length
-    const most = Math.max(mostEnded, Math.ceil(waiting.size / looksForAll))
-    wanted = Math.min(most, Math.max(Math.min(wanted, waiting.size), wanted - soon))
-    const least = Math.min(...[...waiting.keys()].map(client => held.get(client) ?? 0))
-    for (let ended = 0; ended < wanted; ended += 1) {
-      const own = largest(lasting)
-      const newest = own.at(-1)
-      // Between clients that hold the same number fairness demands nothing, so only one at a time gives its place to another.
-      const equal = least > 0 && own.length <= least + 1
-      if (newest === undefined || (ended > 0 && equal)) return
-      own.pop()
-      newest.cancel(failureOf('queue', newest.origin, {}))
-    }
-  }
-
-  /** The number of places for the waiting clients: one for each, or as many as it lacks of its share. */
-  #wanted(
-    key: string,
-    waiting: ReadonlyMap<string, number>,
-    held: ReadonlyMap<string, number>,
-  ): number {
-    const share = this.#parts.pool.share(key, new Set([...waiting.keys(), ...held.keys()]).size)
-    let wanted = 0
-    for (const [client, count] of waiting) {
-      wanted += Math.min(count, Math.max(1, share - (held.get(client) ?? 0)))
-    }
-    return wanted
+  return () => {
+    if (!looked) look()
   }
 }
 
-function add(all: Map<string, Holder[]>, client: string, holder: Holder): void {
+function relieve({ clock, pool, underWay }: ReliefParts, key: string, line: Line<Lessee>): void {
+  const now = clock.elapsed()
+  const young = new Map<string, Lessee[]>()
+  const lasting = new Map<string, Lessee[]>()
+  const held = new Map<string, number>()
+  for (const holder of underWay) {
+    const { connection, client } = holder
+    if (holder.key !== key || connection === undefined) continue
+    const old = connection.apart || now - holder.leased >= lasts
+    add(old ? lasting : young, client, holder)
+    held.set(client, (held.get(client) ?? 0) + 1)
+  }
+  const waiting = line.waiting()
+  line.weigh(held)
+  const clients = new Set([...waiting.keys(), ...held.keys()]).size
+  const lacking = lackingPlaces(waiting, held, pool.share(key, clients))
+  let wanted = Math.min(mostAtOnce, lacking - pool.leaving(key))
+  for (const { connection } of [...lasting.values()].flat()) {
+    if (wanted > 0 && connection && !connection.apart && pool.setApart(connection)) wanted -= 1
+  }
+  const fewest = Math.min(...[...waiting.keys()].map(client => young.get(client)?.length ?? 0))
+  while (wanted > 0) {
+    const most = largest(young)
+    if (most.length <= 2 * fewest + 1) break
+    const { connection } = most.shift() ?? {}
+    if (connection === undefined || !pool.setApart(connection)) break
+    wanted -= 1
+  }
+  // The next request that becomes old enough has room there, and gives its place on.
+  if (pool.hasRoomApart(key)) return
+  // Requests that do not last give their places back by themselves.
+  const soon = [...young.values()].flat().length
+  const most = Math.max(mostEnded, Math.ceil(waiting.size / looksForAll))
+  wanted = Math.min(most, Math.max(Math.min(wanted, waiting.size), wanted - soon))
+  const least = Math.min(...[...waiting.keys()].map(client => held.get(client) ?? 0))
+  for (let ended = 0; ended < wanted; ended += 1) {
+    const own = largest(lasting)
+    const newest = own.at(-1)
+    // Between clients that hold the same number fairness demands nothing, so only one at a time gives its place to another.
+    const equal = least > 0 && own.length <= least + 1
+    if (newest === undefined || (ended > 0 && equal)) return
+    own.pop()
+    newest.cancel(failureOf('queue', newest.origin, {}))
+  }
+}
+
+/** The number of places for the waiting clients: one for each, or as many as it lacks of its share. */
+function lackingPlaces(
+  waiting: ReadonlyMap<string, number>,
+  held: ReadonlyMap<string, number>,
+  share: number,
+): number {
+  let lacking = 0
+  for (const [client, count] of waiting) {
+    lacking += Math.min(count, Math.max(1, share - (held.get(client) ?? 0)))
+  }
+  return lacking
+}
+
+function add(all: Map<string, Lessee[]>, client: string, holder: Lessee): void {
   const own = all.get(client)
   if (own === undefined) all.set(client, [holder])
   else own.push(holder)
 }
 
-function largest(all: Map<string, Holder[]>): Holder[] {
-  let most: Holder[] = []
+function largest(all: Map<string, Lessee[]>): Lessee[] {
+  let most: Lessee[] = []
   for (const own of all.values()) if (own.length > most.length) most = own
   return most
 }

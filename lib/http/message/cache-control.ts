@@ -67,9 +67,9 @@ function demanded(found: Directives) {
 
 /** The Age field: the first member of its list, 0 when it is absent or malformed (5.1, 4.2.3). */
 export function ageOf(fields: Fields): Seconds {
-  const [value] = fields.all('age')
-  const [first] = value === undefined ? [] : listMembers(value)
-  return first === undefined ? 0 : (parseDeltaSeconds(first) ?? 0)
+  const [value = ''] = fields.all('age')
+  const [first = ''] = listMembers(value)
+  return parseDeltaSeconds(first) ?? 0
 }
 
 /** delta-seconds; undefined for any other text. Too large a number counts as 2^31, as the standard demands (1.2.2). */

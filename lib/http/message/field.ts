@@ -17,9 +17,7 @@ type Change = (fields: Fields) => Fields
 export class Fields {
   static readonly empty = new Fields([])
 
-  /** All lines; for fields that follow others, only the lines after those. */
   readonly #own: readonly string[]
-  /** The fields that these follow, if any. */
   readonly #begin: Fields | undefined
   #joined: readonly string[] | undefined
   #lines: string | undefined
@@ -139,12 +137,10 @@ export class Fields {
     return new Fields([...this.without(name).flat, name, value])
   }
 
-  /** These fields with one more line. */
   plus(name: string, value: string): Fields {
     return new Fields([...this.flat, name, value])
   }
 
-  /** These fields without any line of the given names. */
   without(...names: readonly string[]): Fields {
     return this.where(line => !names.some(name => sameName(line, name)))
   }

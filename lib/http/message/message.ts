@@ -67,17 +67,15 @@ export interface Request {
   readonly secure: boolean
   /** The target of the CONNECT, when this request came through an intercepted tunnel. */
   readonly tunnelEnd?: TunnelEnd
-  readonly clientPlace?: ClientPlace
+  readonly clientPlace?: ClientPlace | undefined
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean
   /** The person or program for which a handler has admitted the request, noted by the handler. */
   holder?: object | undefined
   /** Moment the head had arrived, in milliseconds since the epoch. */
   readonly received: number
-  /** Fires when the client has disconnected or the exchange is over. */
-  readonly signal: AbortSignal
-  /** Ends as `signal` fires, without the cost of a signal. Requests of a server have it. */
-  readonly lifetime?: Lifetime
+  /** Ends when the client has disconnected or the exchange is over. */
+  readonly lifetime: Lifetime
 }
 
 /** The target of a tunnel, with the label that the handler which opened it gives to the requests inside. */

@@ -120,15 +120,10 @@ export interface Validators {
 
 /** The validators that a response carries in ETag, Last-Modified and Date. A malformed one counts as missing. */
 export function validatorsOf(fields: Fields, now: Milliseconds): Validators {
-  const [etag, lastModified, date] = [
-    fields.get('etag'),
-    fields.get('last-modified'),
-    fields.get('date'),
-  ]
   return {
-    etag: etag === undefined ? undefined : parseEntityTag(etag),
-    lastModified: lastModified === undefined ? undefined : parseDate(lastModified, now),
-    date: date === undefined ? undefined : parseDate(date, now),
+    etag: parseEntityTag(fields.get('etag') ?? ''),
+    lastModified: parseDate(fields.get('last-modified') ?? '', now),
+    date: parseDate(fields.get('date') ?? '', now),
   }
 }
 

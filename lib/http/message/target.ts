@@ -17,19 +17,22 @@ export interface Authority {
   readonly port: number
 }
 
-/** The parts of an absolute http or https URI. */
-export interface TargetUri extends Authority {
-  readonly scheme: Scheme
-  /** `user:password` as it stood in the URI, still percent-encoded. Never log it. */
-  readonly userinfo?: string
+interface PathAndQuery {
   /** Path with its leading slash; its bytes are as they came. */
   readonly path: string
   /** Query without its question mark; undefined when there was no question mark. */
   readonly query?: string | undefined
 }
 
+/** The parts of an absolute http or https URI. */
+export interface TargetUri extends Authority, PathAndQuery {
+  readonly scheme: Scheme
+  /** `user:password` as it stood in the URI, still percent-encoded. Never log it. */
+  readonly userinfo?: string
+}
+
 export type Target =
-  | { readonly form: 'origin'; readonly path: string; readonly query?: string | undefined }
+  | (PathAndQuery & { readonly form: 'origin' })
   | { readonly form: 'absolute'; readonly uri: TargetUri }
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
@@ -106,18 +109,12 @@ export function formatUri(uri: TargetUri): string {
 }
 
 /** Path and query as origin-form has them. */
-export function pathAndQuery(of: {
-  readonly path: string
-  readonly query?: string | undefined
-}): string {
+export function pathAndQuery(of: PathAndQuery): string {
   return of.query === undefined ? of.path : `${of.path}?${of.query}`
 }
 
 /** The path and the query of a target; the path is `*` when the target has none. */
-export function originForm(target: Target): {
-  readonly path: string
-  readonly query?: string | undefined
-} {
+export function originForm(target: Target): PathAndQuery {
   if (target.form === 'origin') return target
   return target.form === 'absolute' ? target.uri : { path: '*' }
 }
@@ -193,7 +190,7 @@ const END_OF_AUTHORITY = /[/?]|$/
 const USERINFO = /^(?:[A-Za-z0-9\-._~!$&'()*+,;=:]|%[0-9A-Fa-f]{2})*$/
 
 /** An empty path means "/" (RFC 9110 section 4.2.3). */
-function splitPath(text: string): { readonly path: string; readonly query?: string | undefined } {
+function splitPath(text: string): PathAndQuery {
   const mark = text.indexOf('?')
   if (mark < 0) return { path: text === '' ? '/' : text }
   return { path: mark === 0 ? '/' : text.slice(0, mark), query: text.slice(mark + 1) }

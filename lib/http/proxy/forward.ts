@@ -107,16 +107,14 @@ export async function forwardUpgrade(
 }
 
 function outgoing(request: Request, to: ForwardingOptions, content: Content): OriginRequest {
-  const { method, fields, interim } = request
+  const { method, fields, interim, lifetime } = request
   const awaits = content.kind === 'stream' && /^100-continue$/i.test(fields.get('Expect') ?? '')
-  const { lifetime } = request
   return {
     method,
     uri: to.uri,
     host: to.host,
     fields: to.fields,
     content,
-    signal: lifetime === undefined ? request.signal : undefined,
     within: lifetime,
     trusted: true,
     client: to.client,
@@ -138,9 +136,7 @@ async function contentOf(request: Request, to: ForwardingOptions): Promise<Conte
   if (waits && to.room.take(length)) {
     const give = () => to.room.give(length)
     // The bytes are held until the exchange is over, because they may wait for a connection to the origin.
-    if (request.lifetime !== undefined) request.lifetime.onceOver(give)
-    else if (request.signal.aborted) give()
-    else request.signal.addEventListener('abort', give, { once: true })
+    request.lifetime.onceOver(give)
     return { kind: 'bytes', bytes: await whole(request, to) }
   }
   return {

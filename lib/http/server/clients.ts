@@ -68,7 +68,8 @@ export class Clients {
   /** A place for a connection of a client; undefined for a client without limits. With 'none' the caller closes the connection at once. */
   enter(address: string): ConnectionPlace | 'none' | undefined {
     const { limitsOf, onTooMany } = this.#options
-    if (isUnlimited(limitsOf(address))) return undefined
+    const { connections, rate } = limitsOf(address) ?? {}
+    if (connections === undefined && rate === undefined) return undefined
     const name = networkOf(normaliseAddress(address) ?? address)
     let client = this.#present.get(name)
     if (client === undefined) {
@@ -88,10 +89,6 @@ export class Clients {
     this.#owing ??= recentEntries(mostOwing)
     this.#owing.set(name, pace.paid)
   }
-}
-
-function isUnlimited(limits: ClientLimits | undefined): boolean {
-  return limits?.connections === undefined && limits?.rate === undefined
 }
 
 /** One client: its connections within the limit, and the number of those beyond it. */
@@ -189,7 +186,6 @@ class Client {
   }
 }
 
-/** A place whose request waits, and the time until which it does. */
 interface Waiting {
   readonly place: ConnectionPlace
   readonly until: Milliseconds

@@ -96,24 +96,25 @@ export class Connections {
     }: NewConnection,
   ): Connection {
     const local = { address: plainAddress(socket.localAddress), port: socket.localPort ?? 0 }
-    const ends = { client, local, secure }
     if (place === 'none') socket.destroy()
-    if (place === undefined || place === 'none') return this.#enter(socket, ends)
-    const connection = this.#enter(socket, { ...ends, clientPlace: place })
-    place.endIfIdle = () => endIfIdle(socket, connection)
-    socket.once('close', () => place.leave())
+    const clientPlace = place === 'none' ? undefined : place
+    const connection = this.#enter(socket, { client, local, secure, clientPlace })
+    if (clientPlace !== undefined) {
+      clientPlace.endIfIdle = () => endIfIdle(socket, connection)
+      socket.once('close', () => clientPlace.leave())
+    }
     return connection
   }
 
   /** Enters a TLS connection inside another one. `end` is the target of the CONNECT on the outer one. */
   addWithin(below: Connection, socket: Socket, end: TunnelEnd): Connection {
     const { client, local, clientPlace } = below
-    const ends = { client, local, secure: true, tunnelEnd: end }
-    return this.#enter(socket, clientPlace === undefined ? ends : { ...ends, clientPlace })
+    return this.#enter(socket, { client, local, secure: true, tunnelEnd: end, clientPlace })
   }
 
   #enter(socket: Socket, ends: Omit<ConnectionEnds, 'life'>): Connection {
-    const begun = {
+    const connection: Connection = {
+      ...ends,
       life: new Lifetime(),
       requests: 0,
       underWay: new Members<LiveRequest>(),
@@ -125,7 +126,6 @@ export class Connections {
       fast: undefined,
       moved: unobservedMovement,
     }
-    const connection: Connection = { ...ends, ...begun }
     this.#open.set(socket, connection)
     lingerAtEnd(socket, this.#clock, () => {
       ignoreFurtherRequests(connection)
@@ -325,7 +325,7 @@ interface NewConnection {
 
 /** Both ends of the connection a request came on. */
 export interface ConnectionEnds extends Pick<Request, 'client' | 'local' | 'secure' | 'tunnelEnd'> {
-  readonly clientPlace?: ConnectionPlace
+  readonly clientPlace: ConnectionPlace | undefined
   /** The lifetime ends when the connection is closed. */
   readonly life: Lifetime
 }
@@ -339,6 +339,8 @@ type ReadRequest = Pick<
 /** A request on a connection, as its handler sees it. Its lifetime ends with the exchange, or when the client has disconnected. */
 export class LiveRequest extends Lifetime implements Request, Member {
   place = 0
+  /** A property of its own, so that copies of the request have it. */
+  readonly lifetime: Lifetime = this
   readonly id: string
   readonly method: string
   readonly target: Target
@@ -350,7 +352,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly local: Peer
   readonly secure: boolean
   readonly tunnelEnd?: TunnelEnd
-  readonly clientPlace?: ClientPlace
+  readonly clientPlace: ClientPlace | undefined
   readonly received: Milliseconds
   /** The moment of `received` on the monotonic clock. */
   readonly begun: Milliseconds
@@ -380,11 +382,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
     this.local = connection.local
     this.secure = connection.secure
     if (connection.tunnelEnd !== undefined) this.tunnelEnd = connection.tunnelEnd
-    if (connection.clientPlace !== undefined) this.clientPlace = connection.clientPlace
-  }
-
-  get lifetime(): Lifetime {
-    return this
+    this.clientPlace = connection.clientPlace
   }
 
   gone(): void {

@@ -73,11 +73,12 @@ export class Exchanges {
       }
       const pace = clientPlace?.pace
       const paced = pace === undefined ? ready : pacedResponse(ready, pace)
-      send(out, request, paced, this.#share, sent => {
+      const finished = (sent: Sent): void => {
         connection.underWay.delete(request)
         this.report(request, ready, sent)
         done()
-      })
+      }
+      send(paced, { out, request, share: this.#share, done: finished })
     }
     if (response instanceof Promise) {
       void response.then(begin, (error: unknown) => begin(this.failed(request, error)))
@@ -155,6 +156,14 @@ interface Sent {
 
 const nothing: Sent = { bytes: 0, complete: false }
 
+/** A response on its way to the client. */
+interface Sending {
+  readonly out: ResponseWriter
+  readonly request: LiveRequest
+  readonly share: LoopShare
+  readonly done: (sent: Sent) => void
+}
+
 /**
  * Sends a response: framing (RFC 9112 section 6) and back-pressure. If the content breaks off, it cuts the connection, so that no client
  * takes a part for the whole.
@@ -162,13 +171,8 @@ const nothing: Sent = { bytes: 0, complete: false }
  * Calls `done` once, when the kernel has the last byte or the connection has closed. The watch over the connections (connections.ts)
  * ensures that one of the two happens. Never throws.
  */
-export function send(
-  out: ResponseWriter,
-  request: LiveRequest,
-  response: Response,
-  share: LoopShare,
-  done: (sent: Sent) => void,
-): void {
+function send(response: Response, to: Sending): void {
+  const { out, request, done } = to
   const { status, reason, fields, content } = response
   if (request.over) {
     discard(response)
@@ -176,22 +180,17 @@ export function send(
   }
   const hasContent = request.method !== 'HEAD' && mayHaveContent(status)
   try {
-    const length = hasContent ? lengthOf(content) : announcedBy(response)
+    // RFC 9110 section 8.6: a 204 has no Content-Length.
+    const announced = status === 204 ? undefined : response.announcedLength
+    const length = hasContent ? lengthOf(content) : announced
     out.head({ status, reason, fields, length, hasContent })
   } catch (error) {
     discard(response)
     out.destroy()
     return done({ ...nothing, error })
   }
-  if (hasContent && content.kind === 'stream') {
-    new Streaming(out, request, content, share, done).run()
-  } else
-    finish(out, request, hasContent && content.kind === 'bytes' ? content.bytes : undefined, done)
-}
-
-/** RFC 9110 section 8.6: a 204 has no Content-Length. */
-function announcedBy({ status, announcedLength }: Response): number | undefined {
-  return status === 204 ? undefined : announcedLength
+  if (hasContent && content.kind === 'stream') new Streaming(content, to).run()
+  else finish(hasContent && content.kind === 'bytes' ? content.bytes : undefined, to)
 }
 
 /** Releases the memory and the connection of a response that is not sent. */
@@ -205,12 +204,7 @@ function mayHaveContent(status: number): boolean {
 }
 
 /** Ends a response, with its content when all of it is in memory. */
-function finish(
-  out: ResponseWriter,
-  request: LiveRequest,
-  bytes: Buffer | undefined,
-  done: (sent: Sent) => void,
-): void {
+function finish(bytes: Buffer | undefined, { out, request, done }: Sending): void {
   let told = false
   const tell = (sent: Sent): void => {
     if (told) return
@@ -225,11 +219,8 @@ function finish(
 }
 
 class Streaming {
-  readonly #out: ResponseWriter
-  readonly #request: LiveRequest
   readonly #content: StreamedContent
-  readonly #share: LoopShare
-  readonly #done: (sent: Sent) => void
+  readonly #to: Sending
   readonly #source: Source
   /** Bytes handed to the connection, and those the kernel has taken. */
   #written = 0
@@ -240,24 +231,15 @@ class Streaming {
   #ended = false
   #over = false
 
-  constructor(
-    out: ResponseWriter,
-    request: LiveRequest,
-    content: StreamedContent,
-    share: LoopShare,
-    done: (sent: Sent) => void,
-  ) {
-    this.#out = out
-    this.#request = request
+  constructor(content: StreamedContent, to: Sending) {
     this.#content = content
-    this.#share = share
-    this.#done = done
+    this.#to = to
     this.#source = content.open()
   }
 
   run(): void {
     // A response behind another one gets no event for its own writes when the connection breaks.
-    this.#request.onceOver(() => this.#finish({ complete: false }))
+    this.#to.request.onceOver(() => this.#finish({ complete: false }))
     this.#ask()
   }
 
@@ -265,7 +247,7 @@ class Streaming {
   #ask(): void {
     if (this.#looping) return
     this.#looping = true
-    while (!this.#asking && !this.#over && this.#share.mayAsk(this.#written - this.#taken)) {
+    while (!this.#asking && !this.#over && this.#to.share.mayAsk(this.#written - this.#taken)) {
       this.#asking = true
       this.#source.next(this.#take)
     }
@@ -277,7 +259,7 @@ class Streaming {
     if (error !== undefined) return this.#break(error)
     if (piece === undefined) return this.#end()
     if (this.#written === 0) this.#write(piece)
-    else this.#share.take(piece.bytes.length, () => this.#write(piece))
+    else this.#to.share.take(piece.bytes.length, () => this.#write(piece))
   }
 
   #write(piece: Piece): void {
@@ -289,10 +271,10 @@ class Streaming {
       return this.#break(new RangeError('more content than was announced'))
     }
     this.#written += size
-    this.#share.wait(size)
-    this.#out.write(piece.bytes, error => {
+    this.#to.share.wait(size)
+    this.#to.out.write(piece.bytes, error => {
       piece.release()
-      this.#share.wait(-size)
+      this.#to.share.wait(-size)
       // The client's connection has broken, which says nothing about the content.
       if (error) return this.#finish({ complete: false })
       this.#taken += size
@@ -312,8 +294,8 @@ class Streaming {
       return this.#break(new RangeError('less content than was announced'))
     }
     // Without chunks there is no place for trailer fields (RFC 9112 section 7.1.2).
-    if (trailers !== undefined && this.#out.chunked) this.#out.trailers(trailers())
-    this.#out.end(undefined, error => {
+    if (trailers !== undefined && this.#to.out.chunked) this.#to.out.trailers(trailers())
+    this.#to.out.end(undefined, error => {
       if (error) return
       this.#ended = true
       if (this.#taken === this.#written) this.#finish({ complete: true })
@@ -327,8 +309,8 @@ class Streaming {
   }
 
   #fail(error: unknown): void {
-    const { over } = this.#request
-    this.#out.destroy()
+    const { over } = this.#to.request
+    this.#to.out.destroy()
     this.#finish(over ? { complete: false } : { complete: false, error })
   }
 
@@ -336,7 +318,7 @@ class Streaming {
     if (this.#over) return
     this.#over = true
     this.#source.close()
-    this.#done({ bytes: how.complete ? this.#written : this.#taken, ...how })
+    this.#to.done({ bytes: how.complete ? this.#written : this.#taken, ...how })
   }
 }
 

@@ -41,7 +41,6 @@ interface ServerParts {
   readonly options: HttpServerOptions
   readonly exchanges: Exchanges
   readonly targets: TargetReader
-  /** Gives the connection to Node's server. */
   readonly toNode: (socket: Socket) => void
   /** Tells the client what is wrong with the head or the content that has begun, by Node's code for it. */
   readonly refuse: (code: string, socket: Socket) => void
@@ -115,12 +114,7 @@ class FastConnection implements RequestReading {
     socket.on('error', this.#onError)
     socket.on('end', this.#onEnd)
     socket.once('close', this.#onClose)
-    takeReads(socket, this.#onData)
-  }
-
-  /** Takes bytes as if they were read this moment. */
-  take(bytes: Buffer): void {
-    this.#onData(bytes)
+    takeReads(socket, this.take)
   }
 
   get awaitsHead(): boolean {
@@ -170,7 +164,8 @@ class FastConnection implements RequestReading {
     this.#connection.afterLast = undefined
   }
 
-  readonly #onData = (block: Buffer): boolean => {
+  /** Takes bytes that were read this moment. */
+  readonly take = (block: Buffer): boolean => {
     const bytes = this.#unread.followedBy(block)
     let at = 0
     while (at < bytes.length && !this.socket.destroyed) {
@@ -274,7 +269,7 @@ class FastConnection implements RequestReading {
       this.#state = 'reading'
       this.socket.resume()
       // This is not called at once: each request of a long pipeline may be answered at once, and the calls would nest.
-      queueMicrotask(() => this.#onData(Buffer.alloc(0)))
+      queueMicrotask(() => this.take(Buffer.alloc(0)))
     }
   }
 
@@ -284,7 +279,7 @@ class FastConnection implements RequestReading {
     this.#connection.fast = undefined
     // The error that ended the connection may still be on its way.
     if (socket.destroyed || socket.readableEnded) return void socket.destroySoon()
-    leaveReads(socket, this.#onData)
+    leaveReads(socket, this.take)
     socket.off('end', this.#onEnd).off('error', this.#onError).off('close', this.#onClose)
     socket.pause()
     socket.unshift(this.#unread.take())

@@ -70,7 +70,7 @@ export async function gather(request: Request, limits: GatherLimits): Promise<Ga
       {
         clock,
         after: time,
-        signal: request.signal,
+        signal: request.lifetime.signal,
         late: () => new TooSlow(),
         aborted: () => new ClientGone('the client has gone'),
       },

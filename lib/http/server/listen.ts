@@ -25,9 +25,10 @@ export async function startListening(
   inUse: string,
 ): Promise<AddressInfo> {
   try {
-    if ('fd' in place) return await server.listen({ fd: place.fd })
-    const { address, port } = place
-    return await server.listen(address === undefined ? { port } : { host: address, port })
+    const where = 'fd' in place ? { fd: place.fd } : { host: place.address, port: place.port }
+    const address = await server.listen(where)
+    if (address === undefined) throw new Error('not a TCP listener')
+    return address
   } catch (cause) {
     throw cannotListen(cause, place, inUse)
   }

@@ -43,7 +43,6 @@ export interface KeyAndCertificate {
   readonly cert: string
 }
 
-/** The certificates of a listener for TLS. */
 export interface TlsOptions {
   /** Serves clients that name no host, and hosts for which `contextFor` has none. */
   readonly identity: KeyAndCertificate
@@ -58,7 +57,6 @@ export interface HttpServerLimits {
   readonly connections: number
   /** Requests under way on one connection before it is cut; apt sends ten. */
   readonly pipelined: number
-  /** Time for a whole head to arrive. */
   readonly headTime: Milliseconds
   /** Time for a whole request to arrive, content included; 0 is no limit. */
   readonly requestTime: Milliseconds

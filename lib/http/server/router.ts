@@ -6,36 +6,31 @@ import { Fields } from '../message/field.ts'
 import type { Request, Response } from '../message/message.ts'
 import { textResponse, withoutContent } from '../message/reply.ts'
 
-/** A handler that also gets what the caller of the router knows, such as the query. */
-type RouteHandler<Context> = (request: Request, context: Context) => Promise<Response>
-
-export interface Route<Context = undefined> {
+export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  readonly handle: RouteHandler<Context>
+  readonly handle: (request: Request) => Promise<Response>
 }
 
 /** Builds the table once. The router's answer is undefined for a path that no route names. */
-export function router<Context = undefined>(
-  routes: ReadonlyArray<Route<Context>>,
-): (request: Request, path: string, context: Context) => Promise<Response> | undefined {
-  const table = new Map<string, Map<string, RouteHandler<Context>>>()
+export function router(
+  routes: readonly Route[],
+): (request: Request, path: string) => Promise<Response> | undefined {
+  const table = new Map<string, Map<string, Route['handle']>>()
   for (const { method, path, handle } of routes) {
-    const methods = table.get(path) ?? new Map<string, RouteHandler<Context>>()
+    const methods = table.get(path) ?? new Map<string, Route['handle']>()
     methods.set(method, handle)
     if (method === 'GET')
-      methods.set('HEAD', async (request, context) =>
-        withoutContent(await handle(request, context)),
-      )
+      methods.set('HEAD', async request => withoutContent(await handle(request)))
     table.set(path, methods)
   }
-  return (request, path, context) => {
+  return (request, path) => {
     const methods = table.get(path)
     if (methods === undefined) return undefined
     const handle = methods.get(request.method)
     return handle === undefined
       ? Promise.resolve(methodNotAllowed([...methods.keys()]))
-      : handle(request, context)
+      : handle(request)
   }
 }
 

@@ -5,6 +5,7 @@
  * Handlers of pipelined requests run at the same time; on the fast path only those of safe requests without content do. Node's server or
  * the fast path sends their responses in the order of the requests. With the option `fastPath` connections begin on the fast path.
  */
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
@@ -108,22 +109,13 @@ export class HttpServer {
     })
   }
 
-  /** Starts listening and rejects with the system's error. Port 0 takes a free port. `fd` is a socket passed in by systemd. */
-  async listen(where: { host?: string; port: number } | { fd: number }): Promise<AddressInfo> {
-    const address = await this.listenAnywhere(where)
-    if (address === undefined) throw new Error('not a TCP listener')
-    return address
-  }
-
-  /** Does the same for any listener; undefined for a socket in the file system, whose clients have no address. */
-  async listenAnywhere(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 }, () => {
-        this.#server.off('error', reject)
-        resolve()
-      })
-    })
+  /**
+   * Starts listening and rejects with the system's error. Port 0 takes a free port. `fd` is a socket passed in by systemd. The answer is
+   * undefined for a socket in the file system, whose clients have no address.
+   */
+  async listen(where: ListenOptions | { fd: number }): Promise<AddressInfo | undefined> {
+    this.#server.listen('fd' in where ? where : { ...where, backlog: 4096 })
+    await once(this.#server, 'listening')
     this.#stopWatching = this.#connections.watch(this.#options.limits)
     const address = this.#server.address()
     return address === null || typeof address === 'string' ? undefined : address
@@ -349,7 +341,7 @@ export class HttpServer {
   /** Sends the refusal after the responses to earlier requests on the connection. */
   #refuse(socket: Socket, connection: Connection, code: string): void {
     connection.over = true
-    const [status, sentence] = headProblem(code)
+    const [status, sentence] = headProblems[code] ?? malformedHead
     callAfterLastRequest(connection, () => {
       this.#options.onMalformed(connection.client, status, code)
       socket.end(wholeResponse(textResponse(status, sentence)), () => socket.destroySoon())
@@ -407,16 +399,13 @@ async function whatHasCome(): Promise<void> {
 /** The server takes TLS 1.2 or newer, and HTTP/1.1 alone. */
 export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
 
-/** The answer when Node's parser refuses a head with this code. */
-function headProblem(code: string): readonly [status: number, sentence: string] {
-  return headProblems[code] ?? [400, 'This is not an HTTP request that can be understood.']
-}
-
+/** The answers when Node's parser refuses a head, by its codes. */
 const headProblems: Readonly<Record<string, readonly [status: number, sentence: string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'The fields of this request are larger than this server takes.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time.'],
   HPE_INVALID_METHOD: [501, 'This method is not known here.'],
 }
+const malformedHead = [400, 'This is not an HTTP request that can be understood.'] as const
 
 /** Node's HTTP server, for plain connections or TLS, with our limits. */
 function nodeServer(limits: HttpServerLimits, tls?: TlsOptions): Server | SecureServer {

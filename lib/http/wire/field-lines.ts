@@ -115,7 +115,6 @@ export class FieldLines {
     return flat
   }
 
-  /** Prepares the reader for other lines. */
   reset(): void {
     this.#step = 'line'
     this.#at = 0
@@ -160,7 +159,6 @@ export class LastBlock<T> {
   /** The memory in which the bytes lie, used again for others. */
   #memory: Buffer = none
 
-  /** The number of kept bytes. */
   get length(): number {
     return this.#bytes.length
   }

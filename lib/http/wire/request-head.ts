@@ -251,7 +251,7 @@ export function checkRequest(
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
       if (transferEncoding !== undefined) return refusals.framing
       transferEncoding = value
-    } else if (OF_ONE_HOP.has(name.length) && isOfOneHop(name)) {
+    } else if (OF_ONE_HOP.has(name.length) && HOP_FIELDS.includes(name.toLowerCase())) {
       hop += value.length
     } else if (name.length === 6 && name.toLowerCase() === 'expect') {
       // RFC 9110 section 10.1.1: there is only this expectation, and none in HTTP/1.0.
@@ -295,10 +295,6 @@ const OWN_TARGET = /^[/*]/
 
 /** The most characters of all lists that concern one hop. They hold names of a few fields and protocols. */
 const MOST_OF_HOP = 8192
-
-function isOfOneHop(name: string): boolean {
-  return HOP_FIELDS.includes(name.toLowerCase())
-}
 
 const HOP_FIELDS = ['connection', 'keep-alive', 'upgrade', 'trailer', 'proxy-connection', 'te']
 const OF_ONE_HOP: ReadonlySet<number> = new Set(HOP_FIELDS.map(name => name.length))

@@ -67,7 +67,6 @@ export class ResponseHeadReader {
     this.#lines = new FieldLines(valueBytes, limits.lines, 'response')
   }
 
-  /** Reads further bytes of the head. */
   read(bytes: Buffer): WholeHead | HeadProblem | 'incomplete' {
     const before = this.#parts.length
     const known = before === 0 ? this.#last.meaningAt(bytes, 0) : undefined

@@ -110,7 +110,6 @@ class MessageRefusal extends Error {
   }
 }
 
-/** The facts of a refusal besides its reason. */
 type RefusalFacts = Pick<RefusedMessage, 'finding' | 'idpStatus' | 'idpMessage'>
 
 /** Ends the reading of a message. */

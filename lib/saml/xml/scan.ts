@@ -76,10 +76,7 @@ type ParsedXml =
   | ({ readonly ok: true } & XmlDocument)
   | { readonly ok: false; readonly because: XmlReason; readonly problem: string }
 
-/**
- * The text with a line feed for each line end (section 2.11). Line ends are replaced in bytes, because replacing them in a
- * string makes a chain of as many pieces, and a message may have a quarter of a million.
- */
+/** The text with a line feed for each line end (section 2.11), replaced in bytes for the reason in encoding.ts. */
 function withLineFeeds(text: string): string {
   const bytes = Buffer.from(text)
   let length = 0

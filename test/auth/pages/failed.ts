@@ -1,5 +1,7 @@
 /** Which page, or none, answers an error that was thrown while a request was under way; and what is answered by documents of our own. */
+
 import t from 'tap'
+import { Lifetime } from '../../../lib/async/lifetime.ts'
 import { cannotLogIn, errorResponse } from '../../../lib/auth/pages/failure-page.ts'
 import { ownDocument } from '../../../lib/auth/pages/own-document.ts'
 import { Failure } from '../../../lib/errors.ts'
@@ -51,7 +53,7 @@ t.test('a client that has gone gets no page, and nothing has failed', t => {
   const never = () => t.fail('a page') as never
   const gone = { status: 499, facts: { outcome: 'client-gone' } }
   t.match(errorResponse(request, new ClientGone(), never), gone)
-  const aborted = { ...request, signal: AbortSignal.abort() }
+  const aborted = { ...request, lifetime: Lifetime.until(AbortSignal.abort()) }
   t.match(errorResponse(aborted, new OriginFailure('ORIGIN_CLOSED', origin, {}), never), gone)
   t.end()
 })

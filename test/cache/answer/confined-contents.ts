@@ -38,22 +38,23 @@ function contents(
 
 const soon = () => new Promise(resolve => setImmediate(resolve))
 const url = (where: string) => `http://${where}/x`
+const open = url('open.example.org')
 
 t.test('nothing is shared until the store is read; then each content in its scope', async t => {
   const { confined } = contents([
     [url(paid), 'a'],
-    [url('open.example.org'), 'b'],
-    [url('open.example.org'), 'c'],
+    [open, 'b'],
+    [open, 'c'],
     [url(paid), 'c'],
     [url(second), 'd'],
     [url(paid), 'd'],
     [keepingKey('e'), 'e'],
-    [url('open.example.org'), 'f'],
+    [open, 'f'],
     [keepingKey('f'), 'f'],
     [url(paid), 'g'],
     [keepingKey('g'), 'g'],
   ])
-  t.equal(confined.shares('b'), false, 'not yet')
+  t.equal(confined.shares('b', open), false, 'not yet')
   await soon()
   const table = [
     ['a', undefined, false],
@@ -75,45 +76,49 @@ t.test('nothing is shared until the store is read; then each content in its scop
     ['unnamed', paid, false],
   ] as const
   for (const [digest, scope, is] of table) {
-    t.equal(confined.shares(digest, scope), is, `${digest} for ${scope}`)
+    t.equal(
+      confined.shares(digest, scope === undefined ? open : url(scope)),
+      is,
+      `${digest} for ${scope}`,
+    )
   }
 })
 
 t.test('what comes later, what goes, other archives, a failing disk', async t => {
   const { confined, state, log } = contents([[url(paid), 'a']])
-  confined.shares('a')
+  confined.shares('a', open)
   confined.note({ key: url(paid), digest: 'e' })
   await soon()
-  t.equal(confined.shares('e'), false)
+  t.equal(confined.shares('e', open), false)
   confined.note({ key: keepingKey('e'), digest: 'e' })
-  t.equal(confined.shares('e'), false, 'that a build has it opens nothing')
+  t.equal(confined.shares('e', open), false, 'that a build has it opens nothing')
   confined.note({ key: fetchedKey('f'), digest: 'f' })
-  t.equal(confined.shares('f'), false, 'nor that it was fetched for one')
-  confined.note({ key: url('open.example.org'), digest: 'e' })
-  t.equal(confined.shares('e'), true, 'it came from an open archive as well')
+  t.equal(confined.shares('f', open), false, 'nor that it was fetched for one')
+  confined.note({ key: open, digest: 'e' })
+  t.equal(confined.shares('e', open), true, 'it came from an open archive as well')
   confined.forget('a')
-  t.equal(confined.shares('a'), false, 'another entry that names it is arriving')
+  t.equal(confined.shares('a', open), false, 'another entry that names it is arriving')
   state.unnamed = 'a'
   confined.forget('a')
   state.unnamed = ''
-  t.equal(confined.shares('a'), true, 'the store has it under an open name alone')
+  t.equal(confined.shares('a', open), true, 'the store has it under an open name alone')
   state.archives = [{ origins: [second], clients: ['192.0.2.0/24'] }]
-  t.equal(confined.shares('z'), false, 'read anew')
+  t.equal(confined.shares('z', open), false, 'read anew')
   await soon()
-  t.equal(confined.shares('a'), true)
+  t.equal(confined.shares('a', open), true)
   state.archives = []
-  t.equal(confined.shares('anything'), true)
+  t.equal(confined.shares('anything', open), true)
   state.archives = [{ origins: [paid], clients: ['192.0.2.0/24'] }]
   state.fails = true
-  t.equal(confined.shares('z'), false)
+  t.equal(confined.shares('z', open), false)
   await soon()
-  t.equal(confined.shares('z'), false)
+  t.equal(confined.shares('z', open), false)
   t.match(log.lines, [{ level: 'warn' }])
   state.fails = false
   await soon()
-  confined.shares('z')
+  confined.shares('z', open)
   await soon()
-  t.equal(confined.shares('z'), true, 'and is read again')
+  t.equal(confined.shares('z', open), true, 'and is read again')
 })
 
 t.test(
@@ -122,12 +127,12 @@ t.test(
     for (const meanwhile of [[], [second]]) {
       const { confined, state } = contents([])
       const before = state.archives
-      confined.shares('a')
+      confined.shares('a', open)
       await soon()
       state.archives = meanwhile.map(origin => ({ origins: [origin], clients: ['192.0.2.0/24'] }))
       confined.note({ key: url(paid), digest: 'a' })
       state.archives = before
-      t.equal(confined.shares('a'), false, 'not until the store is read anew')
+      t.equal(confined.shares('a', open), false, 'not until the store is read anew')
     }
   },
 )
@@ -135,14 +140,14 @@ t.test(
 t.test('a reading that began before a change does not end the next one', async t => {
   const { confined, state } = contents([[url(paid), 'a']])
   const before = state.archives
-  confined.shares('a')
+  confined.shares('a', open)
   await Promise.resolve()
   state.archives = []
   confined.note({ key: url(paid), digest: 'b' })
   state.archives = before
-  t.equal(confined.shares('b'), false)
+  t.equal(confined.shares('b', open), false)
   await soon()
-  t.equal(confined.shares('a'), false)
+  t.equal(confined.shares('a', open), false)
 })
 
 t.test(

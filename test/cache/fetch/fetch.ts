@@ -86,12 +86,12 @@ t.test('so many fetches are under way at once; the next is told to come again', 
 t.test('slow origins are remembered, but not every name that was ever slow', async t => {
   const fetcher = await fetcherForTest(t)
   const first = hostNamed('0.example.org')
-  fetcher.slow.note(first)
-  t.ok(fetcher.slow.has(first))
+  fetcher.noteSlow(first)
+  t.ok(fetcher.isSlow(first))
   const last = hostNamed('2000.example.org')
-  for (let n = 1; n <= 2000; n += 1) fetcher.slow.note(hostNamed(`${n}.example.org`))
-  t.ok(fetcher.slow.has(last))
-  t.notOk(fetcher.slow.has(first))
+  for (let n = 1; n <= 2000; n += 1) fetcher.noteSlow(hostNamed(`${n}.example.org`))
+  t.ok(fetcher.isSlow(last))
+  t.notOk(fetcher.isSlow(first))
 })
 
 t.test('what is fetched because it was not there need not be looked for meanwhile', async t => {

@@ -4,7 +4,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { RevocationList } from '../../../lib/cache/intercept/https.ts'
+import { keepRevocationList } from '../../../lib/cache/intercept/https.ts'
 import { listNumber } from '../../../lib/x509/x509.ts'
 import { testCa } from '../../fixtures/certificates/authority.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -15,18 +15,20 @@ import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 const minute = 60_000
 const start = Date.now()
 
+type List = Awaited<ReturnType<typeof keepRevocationList>>
+const numberOf = async ({ read }: List) => listNumber((await read()) ?? Buffer.alloc(0)) ?? 0
+
 async function listIn(directory: string, clock = new ManualClock(start)) {
   const { certificate, issuer } = await testCa()
   const log = createMemoryLog()
-  const list = new RevocationList({ issuer, directory, clock, log })
-  const number = async () => listNumber((await list.read()) ?? Buffer.alloc(0)) ?? 0
-  return { list, clock, log, number, certificate, file: join(directory, 'revocation.crl') }
+  const begin = () => keepRevocationList({ issuer, directory, clock, log })
+  return { begin, clock, log, certificate, file: join(directory, 'revocation.crl') }
 }
 
 t.test('made at the start, and again every half hour with a higher number', async t => {
-  const { list, clock, number } = await listIn(t.testdir())
-  t.equal(await list.read(), undefined)
-  await list.start()
+  const { begin, clock } = await listIn(t.testdir())
+  const list = await begin()
+  const number = () => numberOf(list)
   const first = await number()
   t.equal(first, Math.floor(start / 1000))
   clock.advance(29 * minute)
@@ -41,22 +43,20 @@ t.test('made at the start, and again every half hour with a higher number', asyn
 t.test('numbers rise when the clock goes back, and over a file that is none', async t => {
   const directory = t.testdir()
   const before = await listIn(directory)
-  await before.list.start()
-  before.list.stop()
+  ;(await before.begin()).stop()
   const after = await listIn(directory, new ManualClock(start - 24 * 60 * minute))
-  await after.list.start()
-  after.list.stop()
-  t.equal(await after.number(), Math.floor(start / 1000) + 1)
+  const first = await after.begin()
+  first.stop()
+  t.equal(await numberOf(first), Math.floor(start / 1000) + 1)
   await writeFile(after.file, 'torn')
-  await after.list.start()
-  after.list.stop()
-  t.ok((await after.number()) > 0)
+  const second = await after.begin()
+  second.stop()
+  t.ok((await numberOf(second)) > 0)
 })
 
 t.test('OpenSSL accepts it', { skip: lacking('openssl') }, async t => {
-  const { list, certificate, file } = await listIn(t.testdir())
-  await list.start()
-  list.stop()
+  const { begin, certificate, file } = await listIn(t.testdir())
+  ;(await begin()).stop()
   await writeFile(`${file}.ca`, certificate.pem)
   const args = ['crl', '-inform', 'DER', '-in', file, '-CAfile', `${file}.ca`, '-noout']
   const { code, stderr } = await attempt('openssl', [...args, '-nextupdate'])
@@ -66,11 +66,11 @@ t.test('OpenSSL accepts it', { skip: lacking('openssl') }, async t => {
 
 t.test('a directory that is gone is logged, and tried again', async t => {
   const directory = t.testdir()
-  const { list, log, file } = await listIn(directory)
-  await list.start()
+  const { begin, log, file } = await listIn(directory)
+  ;(await begin()).stop()
   t.ok((await readFile(file)).length > 100)
   await rm(directory, { recursive: true })
-  await list.start()
+  const list = await begin()
   list.stop()
   t.match(log.lines, [{ level: 'error', message: 'the revocation list could not be made' }])
   t.equal(await list.read(), undefined, 'and there is none')

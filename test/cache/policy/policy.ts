@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Config } from '../../../lib/cache/config/config.ts'
 import type { HostPattern, Ports } from '../../../lib/cache/config/setting-kinds.ts'
 import {
   type Admission,
@@ -6,10 +7,10 @@ import {
   admitTarget,
   type ClientApproach,
   compilePolicy,
-  type PolicySettings,
 } from '../../../lib/cache/policy/policy.ts'
 import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
 import { parseAuthority } from '../../../lib/http/message/target.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
 
 const own: OwnIdentity = {
   names: new Set(['cache.example.org']),
@@ -37,16 +38,17 @@ interface Lists {
   readonly connectPorts?: readonly number[]
 }
 
-const modes = { intercept: false, interceptDomains: [], tunnelDomains: [], refuseDomains: [] }
-function settings(lists: Lists = {}): PolicySettings {
+const defaults = config('{}')
+function settings(lists: Lists = {}): Config {
   return {
+    ...defaults,
     domains: (lists.domains ?? []).map(pattern),
     passthroughDomains: (lists.passthrough ?? []).map(pattern),
     privateDomains: (lists.private ?? []).map(pattern),
     clients: ['10.0.0.0/8', '2001:db8:1::/48'],
     ports: lists.ports ?? [80, 443],
     connectPorts: lists.connectPorts ?? [443],
-    https: { ...modes, prevent: lists.prevent ?? false },
+    https: { ...defaults.https, prevent: lists.prevent ?? false },
   }
 }
 

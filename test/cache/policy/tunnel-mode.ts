@@ -1,7 +1,9 @@
 import t from 'tap'
 import { compilePolicy, tunnelMode } from '../../../lib/cache/policy/policy.ts'
+import { config } from '../../fixtures/cache/cache-config.ts'
 import { pattern } from '../../fixtures/cache/operations.ts'
 
+const defaults = config('{}')
 const own = { names: new Set<string>(), addresses: new Set<string>(), ports: new Set<number>() }
 
 type Lists = Partial<Record<'intercept' | 'tunnel' | 'refuse' | 'passthrough', readonly string[]>>
@@ -9,14 +11,14 @@ type Lists = Partial<Record<'intercept' | 'tunnel' | 'refuse' | 'passthrough', r
 const rules = (intercept: boolean, lists: Lists) =>
   compilePolicy(
     {
-      ...{ privateDomains: [], clients: [] },
+      ...defaults,
       ...{ ports: [80, 443, 8443], connectPorts: [443, 8443] },
       domains: ['.example.com', '.example.org', 'badexample.org', '.example.net', '192.0.2.1'].map(
         pattern,
       ),
       passthroughDomains: (lists.passthrough ?? []).map(pattern),
       https: {
-        prevent: false,
+        ...defaults.https,
         intercept,
         interceptDomains: (lists.intercept ?? []).map(pattern),
         tunnelDomains: (lists.tunnel ?? []).map(pattern),

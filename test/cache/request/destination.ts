@@ -2,7 +2,7 @@ import t from 'tap'
 import type { HostPattern } from '../../../lib/cache/config/setting-kinds.ts'
 import { compilePolicy, type Rules } from '../../../lib/cache/policy/policy.ts'
 import type { OwnIdentity } from '../../../lib/cache/policy/routing.ts'
-import { Destinations } from '../../../lib/cache/request/destination.ts'
+import { rememberedDestinations } from '../../../lib/cache/request/destination.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { parseTarget, type Target } from '../../../lib/http/message/target.ts'
 import { config as configOf } from '../../fixtures/cache/cache-config.ts'
@@ -63,12 +63,17 @@ function asked(of: Target, { host = 'archive.example.org', ...from }: From = {})
   }
 }
 
+function destinationsUnder(of: Rules) {
+  const destinationOf = rememberedDestinations()
+  return (request: ReturnType<typeof asked>) => destinationOf(request, of)
+}
+
 const deb = '/debian/pool/main/a/alpha/alpha_1.0_amd64.deb'
 
 t.test('a file is worked out once and is one object from then on', t => {
-  const destinations = new Destinations(rules())
+  const destinationOf = destinationsUnder(rules())
   const one = target(`http://Archive.Example.org/debian/./pool${deb.slice(12)}`)
-  const first = destinations.of(asked(one))
+  const first = destinationOf(asked(one))
   t.match(first, {
     kind: 'file',
     key: `http://archive.example.org${deb}`,
@@ -76,8 +81,8 @@ t.test('a file is worked out once and is one object from then on', t => {
     about: { key: `http://archive.example.org${deb}`, kind: 'pool', origin: 'archive.example.org' },
     admission: { allow: 'cache', trusted: false },
   })
-  t.equal(destinations.of(asked(one)), first)
-  t.equal(destinations.of(asked(one, { method: 'HEAD' })), first)
+  t.equal(destinationOf(asked(one)), first)
+  t.equal(destinationOf(asked(one, { method: 'HEAD' })), first)
   t.end()
 })
 
@@ -103,16 +108,16 @@ t.test('whatever else it depends on is asked for anew', t => {
     [through('mirror.example.org', 443), 'refuse'],
     [{}, `http://archive.example.org${deb}`],
   ]
-  const destinations = new Destinations(rules())
+  const destinationOf = destinationsUnder(rules())
   for (const [from, wanted] of [...cases, ...cases.toReversed()]) {
-    const found = destinations.of(asked(one, from))
+    const found = destinationOf(asked(one, from))
     t.equal(found.kind === 'file' ? found.key : found.kind, wanted, JSON.stringify(from))
   }
   t.end()
 })
 
 t.test('refusals and pages are not remembered', t => {
-  const destinations = new Destinations(rules())
+  const destinationOf = destinationsUnder(rules())
   for (const [text, kind] of [
     ['http://archive.example.org/../x', 'refuse'],
     ['http://archive.example.org/%00', 'refuse'],
@@ -120,16 +125,17 @@ t.test('refusals and pages are not remembered', t => {
     ['/_cachesvc/stats', 'operations'],
   ] as const) {
     const one = target(text)
-    t.equal(destinations.of(asked(one)).kind, kind)
-    t.equal(destinations.of(asked(one, { host: 'cache:3142' })).kind, kind)
+    t.equal(destinationOf(asked(one)).kind, kind)
+    t.equal(destinationOf(asked(one, { host: 'cache:3142' })).kind, kind)
   }
   t.end()
 })
 
 t.test('other rules are another answer', t => {
   const one = target(`http://archive.example.org${deb}`)
+  const destinationOf = rememberedDestinations()
   const admission = (of: Rules) => {
-    const found = new Destinations(of).of(asked(one))
+    const found = destinationOf(asked(one), of)
     return found.kind === 'file' ? found.admission : undefined
   }
   t.match(admission(rules({ domains: ['archive.example.org'] })), { allow: 'cache', trusted: true })

@@ -1,6 +1,8 @@
 /** What becomes of the content of a request on its way to the origin. */
+
 import t from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
+import { Lifetime } from '../../../lib/async/lifetime.ts'
 import type { Source } from '../../../lib/bytes/source.ts'
 import type { OriginClient, OriginRequest } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
@@ -55,7 +57,7 @@ t.test('content of a client who has gone does not count as held', async t => {
   const client = {
     method: 'POST',
     fields: Fields.of(['Content-Length', '12']),
-    signal: AbortSignal.abort(),
+    lifetime: Lifetime.until(AbortSignal.abort()),
     content: (async function* () {
       yield Buffer.from('twelve bytes')
     })(),
@@ -68,8 +70,8 @@ t.test('content of a client who has gone does not count as held', async t => {
 /** The content that goes to the origin when the client's is this one. */
 async function outgoing(content: AsyncIterable<Buffer>, clock = systemClock): Promise<Source> {
   const fields = Fields.of(['Transfer-Encoding', 'chunked'])
-  const { signal } = new AbortController()
-  const client = { method: 'POST', fields, signal, content } as unknown as Request
+  const lifetime = new Lifetime()
+  const client = { method: 'POST', fields, lifetime, content } as unknown as Request
   let source: Source | undefined
   const request = (asked: OriginRequest) => {
     if (asked.content?.kind === 'stream') source = asked.content.open()

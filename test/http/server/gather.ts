@@ -1,11 +1,12 @@
 import t from 'tap'
+import { Lifetime } from '../../../lib/async/lifetime.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import type { Request } from '../../../lib/http/message/message.ts'
 import { Allowance, gather } from '../../../lib/http/server/gather.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 /** A request whose content comes when the test says so. */
-function request(content: AsyncIterable<Buffer>, signal = new AbortController().signal): Request {
+function request(content: AsyncIterable<Buffer>, lifetime = new Lifetime()): Request {
   return {
     id: 'r-1',
     method: 'POST',
@@ -17,7 +18,7 @@ function request(content: AsyncIterable<Buffer>, signal = new AbortController().
     local: { address: '127.0.0.1', port: 2 },
     secure: false,
     received: 0,
-    signal,
+    lifetime,
   }
 }
 
@@ -71,10 +72,10 @@ t.test('many that stall hold no more than the room there is, and give it back', 
 })
 
 t.test('a client that goes away throws, and leaves its room', async t => {
-  const gone = new AbortController()
+  const lifetime = new Lifetime()
   const given = limits()
-  const gathered = gather(request(stalled(10), gone.signal), given)
-  gone.abort()
+  const gathered = gather(request(stalled(10), lifetime), given)
+  lifetime.end(new Error('gone'))
   await t.rejects(gathered, { message: /has gone/ })
   t.equal(given.room.held, 0)
 })

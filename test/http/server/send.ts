@@ -31,7 +31,7 @@ t.test(
       const handler = async (request: Request): Promise<Response> => {
         if (request.target.form === 'origin' && request.target.path === '/odd')
           return { ...answer(3), reason: 'not\r\nwritable' }
-        const { signal } = request
+        const { signal } = request.lifetime
         if (!signal.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
         return answer(5)
       }

@@ -129,7 +129,7 @@ t.test('a client that leaves ends the content and is reported once', async t => 
   const { port, exchanges } = await serveForTest(t, async request => {
     return streamed(undefined, async function* () {
       try {
-        while (!request.signal.aborted) yield Buffer.alloc(64 * 1024)
+        while (!request.lifetime.signal.aborted) yield Buffer.alloc(64 * 1024)
       } finally {
         released = true
         told()
@@ -190,11 +190,13 @@ t.test('a client that waits for a slow handler is not a stalled one', async t =>
 t.test('a response that waits behind another is told when their connection goes', async t => {
   const waiting: Array<Promise<void>> = []
   const { port, exchanges } = await serveForTest(t, async request => {
-    waiting.push(new Promise(resolve => request.signal.addEventListener('abort', () => resolve())))
+    waiting.push(
+      new Promise(resolve => request.lifetime.signal.addEventListener('abort', () => resolve())),
+    )
     return pathOf(request) === '/first'
       ? streamed(undefined, async function* () {
           yield Buffer.from('started')
-          await new Promise(resolve => request.signal.addEventListener('abort', resolve))
+          await new Promise(resolve => request.lifetime.signal.addEventListener('abort', resolve))
         })
       : streamed(undefined, async function* () {
           for (;;) yield Buffer.alloc(1024)

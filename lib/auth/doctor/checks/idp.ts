@@ -16,7 +16,7 @@ import {
   fetchMetadata,
   judgeMetadata,
   readMetadata,
-} from '../../login/idp-metadata/idp-metadata-document.ts'
+} from '../../login/idp-metadata-source.ts'
 import { metadataBounds, WorkerPool } from '../../login/worker/pool.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {

@@ -28,9 +28,7 @@ export async function store({ config, clock }: Examination): Promise<Answer> {
     const { dialStore } = await import('../../shared-state/connection.ts')
     const { storeNames } = await import('../../shared-state/names.ts')
     const { authoritiesIn } = await import('../../../x509/authorities.ts')
-    const { certificates } = state
-    const authorities =
-      certificates === undefined ? undefined : authoritiesIn(certificates, 'state.certificates')
+    const authorities = authoritiesIn(state.certificates, 'state.certificates')
     const connection = await dialStore(state, authorities, { clock, within: LIMIT })
     const ask: Ask = async (...command) => {
       const answer = await resultInTime(connection.ask(command), clock, LIMIT)

@@ -88,7 +88,6 @@ export class WorkerFailure extends Failure {
   }
 }
 
-/** A job that waits. */
 interface Waiter {
   /** The address of the job's client. */
   readonly client: string

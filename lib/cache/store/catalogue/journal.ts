@@ -114,12 +114,6 @@ export class Journal extends Catalogue<JournalParts> {
     if (freed !== undefined) events.tell('freed', { digest: freed, size: sizeBefore })
   }
 
-  /** The same for an entry that an operator changes. It keeps its last use. */
-  amend(entry: Entry): void {
-    const row = this.table.find(nameOf(entry.key))
-    this.put(entry, row === undefined ? undefined : this.table.exactUse(row))
-  }
-
   /** Forgets an entry; with `digest`, only when it names that content. Answers whether it is gone. */
   remove(key: string, digest?: string): boolean {
     const row = this.table.find(nameOf(key))

@@ -52,18 +52,12 @@ interface DownloadsParts extends UpkeepParts {
   readonly events: Pick<StoreEvents, 'tell'>
 }
 
-/** What is needed when a download ends. */
-interface Ending {
-  readonly continuation: Continuation | undefined
-  /** Whether the download could be continued after a crash now. */
-  saved: boolean
-}
-
 export class Downloads {
   /** Entries whose content is whole and not yet stored, by key. */
   readonly arriving = new Map<string, Entry>()
   readonly #parts: DownloadsParts
-  readonly #underWay = new Map<Download, Ending>()
+  /** Each download with the key and the fields with which a crash lets it continue. */
+  readonly #underWay = new Map<Download, Continuation | undefined>()
   readonly #whole = new Map<string, Download>()
   #closing: Error | undefined
   /** Callbacks for the moment when no download is under way. */
@@ -123,7 +117,7 @@ export class Downloads {
   /** Saves the downloads that are large enough, so that a crash lets them continue. Answers whether there may be more to save. */
   async save(): Promise<boolean> {
     let more = false
-    for (const [download, { continuation }] of [...this.#underWay]) {
+    for (const [download, continuation] of [...this.#underWay]) {
       if (continuation === undefined || !download.stored || !download.growing) continue
       more = true
       if (download.size >= worthKeeping) await this.#save(download, continuation)
@@ -162,7 +156,7 @@ export class Downloads {
     const { arrivals, events, room } = this.#parts
     const [onWhole, onEnd] = [this.#onWhole, this.#onEnd]
     const download = new Download({ ...this.#parts, expectation, to, onWhole, onEnd })
-    this.#underWay.set(download, { continuation, saved: 'begun' in to })
+    this.#underWay.set(download, continuation)
     arrivals.begin(download)
     if (continuation !== undefined) events.tell('begun', undefined)
     room.look()
@@ -180,12 +174,12 @@ export class Downloads {
     const { disk, journal, blobs, arrivals } = this.#parts
     const digest = download.completed?.digest
     const { path } = download.file
-    const saved = this.#underWay.get(download)?.saved
+    const savable = this.#underWay.get(download) !== undefined && download.size >= worthKeeping
     this.#underWay.delete(download)
     arrivals.end(download)
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
     if (digest !== undefined && this.#whole.get(digest) === download) this.#whole.delete(digest)
-    if (saved && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
+    if (savable && path !== undefined) void disk.remove(sidecarOf(path)).catch(() => undefined)
     // The entries that wait for this content are written when it is stored, and dropped when it is not.
     if (digest === undefined || (!download.stored && this.#whole.has(digest))) return
     const there = download.stored || blobs.has(digest)
@@ -203,9 +197,7 @@ export class Downloads {
     await file.flush()
     if (path === undefined || !download.stored || !download.growing) return
     await file.sync()
-    const underWay = this.#underWay.get(download)
-    if (underWay === undefined) return
-    underWay.saved = true
+    if (!this.#underWay.has(download)) return
     await savePartial(this.#parts.disk, { path, key, fields, length, bytes: size, sha256 })
   }
 

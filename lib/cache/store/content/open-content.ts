@@ -38,20 +38,11 @@ const aloneBytes = 64 * 1024
 /** Called when a chunk was read, with an error, or with `alone` when the reader must read by itself. */
 type Waiting = (error: Error | undefined, alone: boolean) => void
 
-class Chunk {
+interface Chunk {
   readonly number: number
-  readonly waiting = new Set<Waiting>()
-  piece: Piece | undefined
-  readonly #content: OpenContent
-
-  constructor(number: number, content: OpenContent) {
-    this.number = number
-    this.#content = content
-  }
-
-  drop(): void {
-    this.#content.drop(this)
-  }
+  readonly content: OpenContent
+  readonly waiting: Set<Waiting>
+  piece?: Piece | undefined
 }
 
 export class OpenContent {
@@ -156,7 +147,9 @@ export class OpenContent {
       buffers.push(block.memory.subarray(0, length))
     }
     if (blocks.length === 0) return
-    const chunks = blocks.map((_, i) => new Chunk(number + i, this))
+    const chunks = blocks.map(
+      (_, i): Chunk => ({ number: number + i, content: this, waiting: new Set() }),
+    )
     for (const chunk of chunks) this.#chunks.set(chunk.number, chunk)
     this.#file.read(
       buffers,
@@ -311,23 +304,18 @@ export class SharedBlocks {
       const block = this.#pool.take(fileBlock)
       const [oldest] = this.#kept
       if (block !== undefined || oldest === undefined) return block
-      this.#evict(oldest)
+      oldest.content.drop(oldest)
     }
   }
 
   keep(kept: Chunk): void {
     this.#kept.add(kept)
     const [oldest] = this.#kept
-    if (this.#kept.size > mostKept && oldest !== undefined) this.#evict(oldest)
+    if (this.#kept.size > mostKept && oldest !== undefined) oldest.content.drop(oldest)
   }
 
   forget(kept: Chunk): void {
     this.#kept.delete(kept)
-  }
-
-  #evict(kept: Chunk): void {
-    this.#kept.delete(kept)
-    kept.drop()
   }
 }
 

@@ -301,15 +301,6 @@ function onDisk({ stored, unwritten }: Measured): number {
   return stored - unwritten
 }
 
-/** Bytes of downloads. */
-interface UnderWay {
-  /** Bytes that have arrived, also of downloads that a crash broke off. */
-  readonly arrived: number
-  /** The part of `arrived` that the disk does not have yet. */
-  readonly unwritten: number
-  readonly coming: number
-}
-
 type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
 
 /** The bytes that a download brings within `foreseen` at its pace count as coming, but at least `leastForeseen`. */
@@ -351,7 +342,8 @@ export class Arrivals {
     if (this.#whole.delete(download)) this.#wholeBytes -= download.size
   }
 
-  get bytes(): UnderWay {
+  /** `unwritten` is the part of the arrived bytes that the disk does not have yet. */
+  get bytes() {
     const now = this.#clock.elapsed()
     let arrived = this.#wholeBytes + this.#partials.bytes
     let unwritten = this.#wholeBytes

@@ -176,7 +176,7 @@ export async function directoryFailure(
 ): Promise<Failure> {
   if (error instanceof Failure) return error
   const owner = await disk.look(directory).catch(() => undefined)
-  const [problem, mend] = diagnose(error, { directory, owner: owner?.uid, use })
+  const [problem, mend] = diagnose(error, directory, owner?.uid, use)
   return new Failure(`The cache directory ${directory} ${problem}: ${mend}.`, {
     code: 'directory-unusable',
     facts: { directory, system: systemCode(error) },
@@ -206,13 +206,12 @@ const diagnoses: ReadonlyMap<string | undefined, Diagnosis> = new Map([
   ['ENOENT', ['is not there and cannot be created', `create it or ${another}`]],
 ])
 
-interface Refused {
-  readonly directory: string
-  readonly owner: number | undefined
-  readonly use: 'store' | 'read'
-}
-
-function diagnose(error: unknown, { directory, owner, use }: Refused): Diagnosis {
+function diagnose(
+  error: unknown,
+  directory: string,
+  owner: number | undefined,
+  use: 'store' | 'read',
+): Diagnosis {
   const code = systemCode(error)
   // A unit with ProtectSystem=strict sees most of the file system as read-only.
   if (code === 'EROFS') {

@@ -23,7 +23,6 @@ import { olderVersions } from './versions.ts'
 
 export interface SweepOptions extends Partial<RetentionRules> {
   readonly now: Milliseconds
-  readonly signal?: AbortSignal
 }
 
 /** The figures of a sweep. */
@@ -76,20 +75,20 @@ export class Retention {
     })
   }
 
-  /** Removes what is due. Rejects when the disk fails, and with the reason of `signal`; a sweep that rejects has removed a part. */
-  async sweep({ now, signal = this.#closing.signal, ...some }: SweepOptions): Promise<SweepResult> {
+  /** Removes what is due. Rejects when the disk fails and when the store closes; a sweep that rejects has removed a part. */
+  async sweep({ now, ...some }: SweepOptions): Promise<SweepResult> {
     const { journal, blobs, clock } = this.#parts
     const { table } = journal
     const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
     if (!journal.incomplete) {
-      const freed = new Set(await this.#forget({ ...keepAll, ...some }, now, signal))
+      const freed = new Set(await this.#forget({ ...keepAll, ...some }, now))
       swept.entriesRemoved = before.count - table.count
       swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
       const due = blobs.unnamed().filter(one => one.since <= since || freed.has(one.digest))
-      swept.blobsRemoved = await this.#remove(due, signal)
-      swept.leftoversRemoved = await this.#removeStrays(now, signal)
+      swept.blobsRemoved = await this.#remove(due)
+      swept.leftoversRemoved = await this.#removeStrays(now)
     }
     return { ...swept, entriesKept: table.count, blobsKept: table.contents }
   }
@@ -100,7 +99,7 @@ export class Retention {
     if (journal.incomplete) return
     const unnamed = blobs.unnamed().filter(({ digest }) => digests.has(digest))
     try {
-      await this.#remove(unnamed, this.#closing.signal)
+      await this.#remove(unnamed)
     } catch (error) {
       await blobs.setAside(unnamed, error)
       if (!this.#closing.signal.aborted) health.failed(error, 'removing contents')
@@ -136,24 +135,24 @@ export class Retention {
   async #collect(): Promise<void> {
     const { journal, blobs, clock } = this.#parts
     if (journal.incomplete) return
-    await this.#remove(blobs.unnamed(clock.elapsed() - grace), this.#closing.signal)
+    await this.#remove(blobs.unnamed(clock.elapsed() - grace))
     if (blobs.unnamed().length > 0) this.soon()
   }
 
   /** Removes contents after a checkpoint, so that no durable entry names them. Answers how many are gone. */
-  async #remove(contents: readonly UnnamedContent[], signal: AbortSignal): Promise<number> {
+  async #remove(contents: readonly UnnamedContent[]): Promise<number> {
     if (contents.length > 0) await this.#parts.checkpoints.run()
-    return (await removeContents(this.#parts, contents, signal)).contents
+    return (await removeContents(this.#parts, contents, this.#closing.signal)).contents
   }
 
   /** Forgets entries that were not used for long and older versions of packages. Answers the digests that no entry names any more. */
   async #forget(
     { unusedDays, versions, standing }: RetentionRules,
     now: Milliseconds,
-    signal: AbortSignal,
   ): Promise<readonly string[]> {
     const { journal } = this.#parts
     const { table } = journal
+    const { signal } = this.#closing
     const freed: string[] = []
     const among = async (
       rows: readonly number[],
@@ -179,7 +178,7 @@ export class Retention {
     return freed
   }
 
-  async #removeStrays(now: Milliseconds, signal: AbortSignal): Promise<number> {
+  async #removeStrays(now: Milliseconds): Promise<number> {
     const { disk, layout, blobs, downloads, partials, log } = this.#parts
     let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
@@ -188,7 +187,7 @@ export class Retention {
     }
     for (const shard of shards) {
       for (const digest of await disk.names(join(layout.blobs, shard))) {
-        signal.throwIfAborted()
+        this.#closing.signal.throwIfAborted()
         if (!isDigest(digest) || blobs.has(digest)) continue
         if (!(await olderThan(layout.blob(digest), strayGrace))) continue
         const gone = await blobs.removeStray(digest).catch(error => {

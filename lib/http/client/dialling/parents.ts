@@ -152,13 +152,13 @@ export function hurriedDeadlines<D extends DialDeadlines & { readonly fields?: M
   deadlines: D,
 ): D {
   const { lookup, connect, parent, fields } = deadlines
-  const short = {
+  return {
+    ...deadlines,
     lookup: Math.min(lookup, shortConnect),
     connect: Math.min(connect, shortConnect),
     parent: Math.min(parent, shortFields),
+    ...(fields === undefined ? {} : { fields: Math.min(fields, shortFields) }),
   }
-  const within = fields === undefined ? {} : { fields: Math.min(fields, shortFields) }
-  return { ...deadlines, ...short, ...within }
 }
 
 /*

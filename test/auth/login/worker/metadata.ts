@@ -6,7 +6,7 @@ import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
 import {
   IdpMetadataSource,
   type SourceParts,
-} from '../../../../lib/auth/login/idp-metadata/idp-metadata-source.ts'
+} from '../../../../lib/auth/login/idp-metadata-source.ts'
 import {
   metadataBounds,
   type PoolBounds,
