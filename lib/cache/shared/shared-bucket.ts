@@ -11,8 +11,13 @@ import type { Store } from '../store/store.ts'
 import { Leases } from './misses/leases.ts'
 import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
-import { Bucket, type BucketParts, type OutcomeReason } from './s3/bucket.ts'
-import { tryEngine } from './s3/engine.ts'
+import {
+  Bucket,
+  type BucketParts,
+  type BucketRefusal,
+  type ObjectWrite,
+  type OutcomeReason,
+} from './s3/bucket.ts'
 import {
   type BlobOptions,
   type Lease,
@@ -219,12 +224,11 @@ export class SharedBucket implements SharedStore {
   async #tryWrites(): Promise<string | undefined> {
     const { node, log, credentialsAgain } = this.#parts
     credentialsAgain()
-    const tried = await tryEngine(this.#bucket, node)
-    if ('outcome' in tried) return tried.because
+    const because = await whyUnconditional(this.#bucket, node)
+    if (typeof because === 'object') return because.because
     const before = this.#conditional
-    this.#conditional = tried.conditional ? 'on' : 'off'
-    if (!tried.conditional && before !== 'off') {
-      const { because } = tried
+    this.#conditional = because === undefined ? 'on' : 'off'
+    if (because !== undefined && before !== 'off') {
       log.warn(
         'the shared store has no conditional writes: several nodes may fetch the same file at once, and of two that write a suite in the same moment the later one wins',
         { because },
@@ -268,6 +272,37 @@ const harmless: ReadonlySet<SharedOutcome> = new Set([
   'precondition',
   'unsupported',
 ])
+
+/**
+ * Finds out whether the engine obeys `If-None-Match: *` and `If-Match` in a write: writes an object of this node. Then tries to write it again
+ * as a new object, and with a wrong version. The text says why the engine has no conditional writes. With a refusal this is not known.
+ */
+async function whyUnconditional(
+  bucket: Bucket,
+  node: string,
+): Promise<string | BucketRefusal | undefined> {
+  const name = probeName(node)
+  const write = (only: ObjectWrite['only']) => bucket.putJson(name, Buffer.from('{}\n'), only)
+  const removed = await bucket.remove(name)
+  if (removed.outcome !== 'done' && removed.outcome !== 'absent') return removed
+  const first = await write('new')
+  const without = 'it refuses conditional writes'
+  if (first.outcome === 'unsupported') {
+    const plain = await write(undefined)
+    return plain.outcome === 'done' ? without : plain
+  }
+  // An object of an earlier run of this node may still exist.
+  if (first.outcome !== 'done' && first.outcome !== 'precondition') return first
+  const again = [await write('new'), await write({ etag: `"${'0'.repeat(32)}"` })]
+  await bucket.remove(name)
+  let refused: BucketRefusal | undefined
+  for (const written of again) {
+    if (written.outcome === 'done') return 'it ignores conditions of writes'
+    if (written.outcome === 'unsupported') return without
+    if (written.outcome !== 'precondition') refused ??= written
+  }
+  return refused
+}
 
 /*
  * `Breaker` keeps requests from a store that fails. After a failure, requests are answered at once without the store, until a trial in the

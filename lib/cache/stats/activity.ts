@@ -167,7 +167,8 @@ export class Activity {
     let run = programs?.get(agent)
     // After the clock is set back, a new run begins too.
     if (run === undefined || Math.abs(began - run.last) >= pause) {
-      run = { client, agent, first: began, last: at, ...noFigures, requests: [] }
+      const figures = { count: 0, hits: 0, problems: 0, bytes: 0 }
+      run = { client, agent, first: began, last: at, ...figures, requests: [] }
       if (programs === undefined) {
         programs = new Map()
         this.#open.set(client, programs)
@@ -215,8 +216,6 @@ export class Activity {
     return Math.floor((this.#clock.elapsed() - this.#begun) / 1000)
   }
 }
-
-const noFigures = { count: 0, hits: 0, problems: 0, bytes: 0 }
 
 /** Adds one to a list, which drops its oldest when it has more than `kept`. */
 function keep(all: AnsweredRequest[], one: AnsweredRequest, kept: number): void {
