@@ -72,7 +72,8 @@ export class Activity {
   readonly #runs: Run[] = []
   /** The runs that can continue, by client and then by program. One key of both would cost each request more than all other work here. */
   readonly #open = new Map<string, Map<string, Run>>()
-  readonly #programOf = lastAnswer(programOf)
+  /** The last User-Agent and its program. Consecutive requests mostly come from one program. */
+  #latest = { agent: '', program: programOf('') }
   readonly #problems: AnsweredRequest[] = []
   readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
   readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
@@ -94,7 +95,7 @@ export class Activity {
     const answered: AnsweredRequest = {
       at,
       client: request.client.address,
-      agent: this.#programOf(request.fields.get('User-Agent')),
+      agent: this.#programOf(request.fields.get('User-Agent') ?? ''),
       method: request.method,
       target: typeof key === 'string' ? key : targetText(request),
       status: response.status,
@@ -156,6 +157,11 @@ export class Activity {
     }
     const length = Math.min(seconds, now + 1)
     return { requests: requests / length, bytes: bytes / length }
+  }
+
+  #programOf(agent: string): string {
+    if (agent !== this.#latest.agent) this.#latest = { agent, program: programOf(agent) }
+    return this.#latest.program
   }
 
   #addToRun(
@@ -242,15 +248,6 @@ export function programOf(agent: string | undefined): string {
   if (/\bAPT-/.test(agent.slice(0, 80))) return 'apt'
   const [name = ''] = /^[^\s/(]*/.exec(agent) ?? []
   return name === '' ? 'unnamed program' : name.slice(0, longestProgram)
-}
-
-/** Calls `ask` only when the argument differs from the last one. Consecutive requests mostly come from one program. */
-function lastAnswer<A, B>(ask: (argument: A) => B): (argument: A) => B {
-  let last: { readonly argument: A; readonly answer: B } | undefined
-  return argument => {
-    if (last === undefined || last.argument !== argument) last = { argument, answer: ask(argument) }
-    return last.answer
-  }
 }
 
 function tally(
