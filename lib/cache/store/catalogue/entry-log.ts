@@ -149,21 +149,8 @@ function split(bytes: Buffer, offset: number): { readonly lines: LogLine[]; read
 }
 
 /*
- * One line of the log of entries: encoding, and decoding without any trust in the bytes. This part is pure.
- *
- * # Format
- * A line is `<crc32 of the JSON, 8 hex digits> <JSON>\n`. JSON has no raw line feed, so damage ends with its line.
- *
- *     {"log":2,"generation":"8d41…"}                     first line; a snapshot belongs to one generation
- *     {"entry":{…},"used":1735689600}                    an entry, which replaces an earlier one of its key
- *     {"uses":[["3fa1c0…",1735689600],…]}                last uses by name, seconds since the epoch
- *     {"gone":["3fa1c0…",…]}                             entries that were removed
- *     {"durable":81920,"unproven":["e3b0…",…],"clean":false}
- *                                                        contents that entries before this position name survive a
- *                                                        power cut, except for these digests, which were not hashed yet
- *     {"durable":81920,"unproven":[],"clean":true}       as the last line: the log was closed in order
- *
- * A name is the first 16 digits of the SHA-256 of a key. Unknown properties are ignored.
+ * One line of the log of entries: encoding, and decoding without any trust in the bytes. This part is pure. docs/disk-layout.md has the
+ * format of each line. JSON has no raw line feed, so damage ends with its line.
  */
 
 export type LogRecord =

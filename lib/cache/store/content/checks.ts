@@ -1,15 +1,10 @@
 /**
  * Checks the bytes of contents against their digests: downloads while they arrive (`Expectation`), and stored contents when they are
- * read for the first time after a start and again when the last check is old (`Checks`). A regular verification (cache/verify) counts
- * as a check of the contents that it has read.
+ * read for the first time after a start and again when the last check is old (`Checks`).
  *
- * The name of a content is its digest, so hashing finds bytes that have rotted on the disk. A small content is hashed when it is read,
- * before its first byte is sent. A large content is hashed while clients read it, once for all of them, from the file that they have
- * open. A client that reads up to the end waits for the digest before it gets the last bytes, but at most ten seconds, so that a slow
- * check does not keep a right file from it. After that it gets the last bytes while the check goes on. On a mismatch the content and its
- * entries are removed, so that the next request fetches it.
- *
- * A content of which clients read only other parts, or whose last check will soon be too old, is hashed in the background.
+ * A small content is hashed when it is read, before its first byte is sent. A large content is hashed while clients read it, once for all
+ * of them, from the file that they have open. A content of which clients read only a part before the end, or whose last check will soon be
+ * too old, is hashed in the background. On a mismatch the content and its entries are removed, so that the next request fetches it.
  *
  * # Which checks run at once
  * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each pair the
@@ -95,7 +90,7 @@ export class Checks {
 
   /**
    * Answers how to read a part of a content that `open` opens. A reader of the last part is held back until the check is over, so that
-   * it does not get all bytes of a damaged content, unless the check takes too long.
+   * it does not get all bytes of a damaged content.
    */
   guard(wanted: ContentPart, open: Opener): () => Source {
     const { digest, size, first, end } = wanted
@@ -344,7 +339,7 @@ function firstOf(checks: ReadonlySet<Check>, lane: Lane): Check | undefined {
   return found
 }
 
-/** How long a client waits for a check before it gets the last bytes. */
+/** How long a client waits for a check before it gets the last bytes: a slow check does not keep a right file from it. */
 const longestHeldBack: Milliseconds = 10_000
 
 interface Guarded {

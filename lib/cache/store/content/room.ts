@@ -1,11 +1,10 @@
 /**
  * Makes room: keeps contents within the quota and a part of the file system free, and says which contents must not be stored.
  *
- * The room counts all contents, the bytes that have arrived of downloads, and the bytes that these downloads will bring within a minute
- * at their present pace. Room is made in the background, at a bounded rate and somewhat in advance. Partial downloads that crashes have
- * left are removed first, then the contents that rules.ts ranks lowest. A download is refused when it alone would take half of the room,
- * or when removing is too slow. A download that is being stored is checked again before each write. Clients get a refused content from
- * the origin, and the store keeps nothing of it. So the quota holds also while the disk fails.
+ * Room is made in the background, at a bounded rate and somewhat in advance. Partial downloads that crashes have left are removed first,
+ * then contents without an entry, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
+ * the room, or when removing is too slow, and a download that is being stored is checked again before each write. Clients get a refused
+ * content from the origin, and the store keeps nothing of it. So the quota holds also while the disk fails.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
@@ -309,10 +308,7 @@ const leastForeseen = 4 * 1024 * 1024
 /** The pace is computed over at least this time. */
 const leastTime: Milliseconds = 1_000
 
-/**
- * Counts the bytes of downloads, also of those that a crash broke off: the bytes that they take, and the bytes that they will bring
- * within a minute at their pace.
- */
+/** Counts the bytes of downloads, also of those that a crash broke off. */
 export class Arrivals {
   readonly #clock: Clock
   readonly #partials: Partials
@@ -381,9 +377,7 @@ export interface Usage {
 
 const spaceAge: Milliseconds = 5_000
 
-/**
- * Knows the space on the file system of a directory, and asks for it at most once in some seconds.
- */
+/** Knows the space on the file system of a directory, and asks for it at most once in some seconds. */
 export class Space {
   readonly #around: Surroundings
   readonly #stored: () => number
