@@ -90,7 +90,7 @@ export class Checks {
 
   /**
    * Answers how to read a part of a content that `open` opens. A reader of the last part is held back until the check is over, so that
-   * it does not get all bytes of a damaged content.
+   * it does not get all bytes of a damaged content, unless the check takes too long.
    */
   guard(wanted: ContentPart, open: Opener): () => Source {
     const { digest, size, first, end } = wanted
