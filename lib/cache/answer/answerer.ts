@@ -11,6 +11,7 @@ import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
@@ -23,6 +24,7 @@ import {
   WrongContent,
 } from '../fetch/found.ts'
 import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
+import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -32,7 +34,7 @@ import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
-import { arrivingRepresentation, originHead } from './from-origin.ts'
+import { aheadResponse, arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
   represent,
@@ -55,6 +57,7 @@ interface AnswererParts {
   readonly shares: (digest: string, key: string) => boolean
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
+  readonly rangesAhead: RangesAhead
 }
 
 /** The reason why the store has no file to give. */
@@ -333,9 +336,20 @@ export class Answerer {
     const { content } = answer
     if (content.kind !== 'stream') return answer
     try {
-      const source = await begunSource(content.open(), request.lifetime)
+      const { lifetime } = request
+      const range = partOf(answer)
+      const { source, ahead } =
+        range === undefined
+          ? { source: await begunSource(content.open(), lifetime), ahead: false }
+          : await this.#parts.rangesAhead.source(content.open(), {
+              wanted: wantedOf(allowed, undefined),
+              incoming: filling,
+              range,
+              lifetime,
+            })
       begun = true
-      return { ...answer, content: { ...content, open: () => source } }
+      const given = { ...answer, content: { ...content, open: () => source } }
+      return ahead ? aheadResponse(given) : given
     } catch (error) {
       if (error instanceof Failure) return error
       throw error
@@ -424,6 +438,11 @@ export class Answerer {
       gives: fetcher.hasGiven(uri),
     })
   }
+}
+
+/** The range of a response with one range; undefined for other responses. */
+function partOf({ status, fields }: Response): ByteRange | undefined {
+  return status === 206 ? parseContentRange(fields.get('Content-Range') ?? '') : undefined
 }
 
 /** Whether a client that got a 304 has this entry: its request named the tag or the exact date, not "*" or a later date. */

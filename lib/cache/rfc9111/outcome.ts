@@ -44,12 +44,17 @@ export type StaleReason =
   | 'stale-suite-incomplete'
   | 'stale-suite-refused'
 
+/**
+ * The reason why the content came from an origin. Two of them need words:
+ * - range-ahead: the range lies far ahead of the transfer of the file, so an origin is asked for it
+ */
 export type MissReason =
   | 'absent'
   | 'unreadable'
   | 'changed'
   | 'superseded'
   | 'joined'
+  | 'range-ahead'
   | 'authorization'
   | 'no-store'
   | 'passthrough'
