@@ -11,6 +11,7 @@ import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
+import { passedResponse } from './answer/from-origin.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { ChangeCounts } from './delay/changes.ts'
@@ -122,7 +123,11 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   updates.removeLeftovers()
   const rangesAhead = new RangesAhead({ ask, clock, onFetched: parts.onFetched })
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
-  const answerer = new Answerer({ ...asked, rangesAhead })
+  const answerer = new Answerer({
+    ...asked,
+    rangesAhead,
+    passed: (allowed, because) => passedResponse(allowed, because, parts),
+  })
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,

@@ -207,6 +207,8 @@ function fromArchive(
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
+        fields: ownFieldsOf(allowed),
+        unstorable: archive.kind === 'other' && parts.fetcher.notStored(key) !== undefined,
         authorization,
         passthrough,
         now: allowed.now,
@@ -219,6 +221,11 @@ function fromArchive(
       return answer(decision, known, parts)
     })
   })
+}
+
+/** The fields by which the client may ask for itself. Where this proxy has the credentials of the archive, nothing is passed through. */
+function ownFieldsOf({ request, file }: Pick<AllowedRequest, 'request' | 'file'>) {
+  return file.confinement?.credentials === undefined ? request.fields : undefined
 }
 
 /**

@@ -9,7 +9,7 @@ import { continueWhenReady } from '../../async/ready.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { Fields } from '../../http/message/field.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
@@ -27,6 +27,7 @@ import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
+import { mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
@@ -58,6 +59,8 @@ interface AnswererParts {
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
   readonly rangesAhead: RangesAhead
+  /** Passes a request through, with the fields of the client. */
+  readonly passed: (allowed: AllowedRequest, because: MissReason) => Promise<Response>
 }
 
 /** The reason why the store has no file to give. */
@@ -253,6 +256,9 @@ export class Answerer {
         return this.#failed(allowed, failure)
       }
       case 'answered': {
+        if (differs(allowed, found.fields, found.status)) {
+          return this.#parts.passed(allowed, 'own-fields')
+        }
         const gone = superseded === undefined
         const otherwise = isGone(found.status)
           ? await this.#otherwise(allowed, { gone })
@@ -321,6 +327,9 @@ export class Answerer {
   ): Promise<Response | Failure | undefined> {
     const { request, file } = allowed
     this.#parts.negative.delete(file.key)
+    if (differs(allowed, Fields.of(...filling.draft.fields))) {
+      return this.#parts.passed(allowed, 'own-fields')
+    }
     const answer = await represent(allowed, arrivingRepresentation(filling, because, allowed))
     if (answer === undefined) return undefined
     let begun = false
@@ -387,6 +396,9 @@ export class Answerer {
       }
       if (answer === undefined) throw slowOrigin(file.about.origin)
       const { response, certain } = answer
+      if (differs(allowed, response.fields, response.status)) {
+        return await this.#parts.passed(allowed, 'own-fields')
+      }
       if (response.status === 200) return originHead(allowed, response)
       // Only a GET decides whether a Release file is gone.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
@@ -438,6 +450,16 @@ export class Answerer {
       gives: fetcher.hasGiven(uri),
     })
   }
+}
+
+/** Whether the client's own fields may choose another response than the one that this cache got. */
+function differs(allowed: AllowedRequest, response: Fields, status = 200): boolean {
+  const { request, file } = allowed
+  if (file.confinement?.credentials !== undefined) return false
+  const { archive } = file
+  return status === 200
+    ? mayDiffer(archive, request.fields, response)
+    : mayBeRefused(archive, request.fields, status)
 }
 
 /** The range of a response with one range; undefined for other responses. */

@@ -45,8 +45,9 @@ export type StaleReason =
   | 'stale-suite-refused'
 
 /**
- * The reason why the content came from an origin. Two of them need words:
+ * The reason why the content came from an origin. Some need words:
  * - range-ahead: the range lies far ahead of the transfer of the file, so an origin is asked for it
+ * - own-fields: the fields of the client choose the answer (rfc9111/client-fields.ts), so it is passed through
  */
 export type MissReason =
   | 'absent'
@@ -58,6 +59,7 @@ export type MissReason =
   | 'authorization'
   | 'no-store'
   | 'passthrough'
+  | 'own-fields'
   | 'not-found-remembered'
   | 'redirected'
   | NearPlace
