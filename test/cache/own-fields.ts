@@ -41,15 +41,18 @@ function by(name: string, answers: Readonly<Record<string, Script>>, other: Scri
 const html = { 'Content-Type': 'text/html; charset=utf-8' }
 const page = file({ content: '<html>download page', lastModified: old, fields: html })
 
-t.test('a script for curl and a page for others: each gets its own, and apt what it would', async t => {
-  const script = file({ content: '#!/bin/sh', fields: { 'Content-Type': 'text/plain' } })
-  const { get } = await start(t, { '/install.sh': by('User-Agent', { curl: script }, page) })
-  for (let n = 0; n < 2; n += 1) {
-    t.match(await get('/install.sh', curl), { text: '#!/bin/sh', because: 'own-fields' })
-    t.match(await get('/install.sh', wget), { text: /page/, because: 'own-fields' })
-    t.match(await get('/install.sh', apt), { text: /page/ })
-  }
-})
+t.test(
+  'a script for curl and a page for others: each gets its own, and apt what it would',
+  async t => {
+    const script = file({ content: '#!/bin/sh', fields: { 'Content-Type': 'text/plain' } })
+    const { get } = await start(t, { '/install.sh': by('User-Agent', { curl: script }, page) })
+    for (let n = 0; n < 2; n += 1) {
+      t.match(await get('/install.sh', curl), { text: '#!/bin/sh', because: 'own-fields' })
+      t.match(await get('/install.sh', wget), { text: /page/, because: 'own-fields' })
+      t.match(await get('/install.sh', apt), { text: /page/ })
+    }
+  },
+)
 
 t.test('a cookie chooses the answer, and it is not stored', async t => {
   const jdk = file({ content: 'archive', lastModified: old })
@@ -92,10 +95,12 @@ t.test('an error for this cache alone is not one for another program', async t =
 
 t.test('a page that says nothing about caching is new each time, for apt too', async t => {
   let n = 0
-  const counts = (type: string): Script => answer => {
-    n += 1
-    return reply({ content: `state ${n}`, fields: { 'Content-Type': type } })(answer)
-  }
+  const counts =
+    (type: string): Script =>
+    answer => {
+      n += 1
+      return reply({ content: `state ${n}`, fields: { 'Content-Type': type } })(answer)
+    }
   const { get, clock, origin } = await start(t, {
     '/status.json': counts('application/json'),
     '/mirrors.txt': counts('text/plain'),
@@ -117,7 +122,9 @@ t.test('a page that says nothing about caching is new each time, for apt too', a
 t.test('a stored answer with Vary does not answer a request that differs', async t => {
   const varied = (vary: string) => (answer: Parameters<Script>[0]) => {
     const content = `for ${answer.request.fields.get(vary) ?? 'all'}`
-    return file({ content, lastModified: old, fields: { Vary: `Accept-Encoding, ${vary}` } })(answer)
+    return file({ content, lastModified: old, fields: { Vary: `Accept-Encoding, ${vary}` } })(
+      answer,
+    )
   }
   const { get } = await start(t, {
     '/language': varied('Accept-Language'),

@@ -123,16 +123,19 @@ const unfit: ReadonlyArray<readonly [string, Script]> = [
   ['resets', answer => answer.reset()],
 ]
 for (const [name, part] of unfit) {
-  t.test(`where the origin ${name}, the head is sent and the transfer brings the bytes`, async t => {
-    const setting = await slowOrigin(t, deb, { etag: '"1"' }, part)
-    const { origin, cache, rest } = setting
-    const client = await cache.client()
-    const head = await headOf(setting, client, origin.url(deb))
-    t.equal(head.status, 206)
-    rest.open()
-    t.ok((await client.bytes(10_000)).equals(content.subarray(390_000)))
-    await isStored(t, setting, deb)
-  })
+  t.test(
+    `where the origin ${name}, the head is sent and the transfer brings the bytes`,
+    async t => {
+      const setting = await slowOrigin(t, deb, { etag: '"1"' }, part)
+      const { origin, cache, rest } = setting
+      const client = await cache.client()
+      const head = await headOf(setting, client, origin.url(deb))
+      t.equal(head.status, 206)
+      rest.open()
+      t.ok((await client.bytes(10_000)).equals(content.subarray(390_000)))
+      await isStored(t, setting, deb)
+    },
+  )
 }
 
 t.test('a range that the transfer reaches soon is not asked for', async t => {

@@ -77,7 +77,9 @@ export function decodeBuild(text: string): Build | string {
   const lacking = new Map<string, string>()
   // After a crash the end of a record that was open may be a part of a line, or bytes that never reached the disk.
   const crashed = open === true && locked === undefined
-  const whole = crashed ? lines.slice(0, lines.findLastIndex(line => isRecord(parsedJson(line))) + 1) : lines
+  const whole = crashed
+    ? lines.slice(0, lines.findLastIndex(line => isRecord(parsedJson(line))) + 1)
+    : lines
   for (const line of whole) {
     if (line === '') continue
     const found = parsedJson(line)

@@ -249,7 +249,10 @@ t.test('what may follow our own Host', async t => {
     ['/HTTPS///debian', 'refuse 400'],
     ['/HTTPSX/archive.example.org', 'refuse 404'],
     // The prefixes that apt-cacher-ng comes with, for the archives that are known here.
-    ['/debian/dists/stable/InRelease', 'prefix http://deb.debian.org/debian/dists/stable/InRelease'],
+    [
+      '/debian/dists/stable/InRelease',
+      'prefix http://deb.debian.org/debian/dists/stable/InRelease',
+    ],
     ['//debian/dists/x?y=z', 'prefix http://deb.debian.org/debian/dists/x?y=z'],
     ['/debian', 'prefix http://deb.debian.org/debian'],
     ['/debian/', 'prefix http://deb.debian.org/debian/'],
@@ -287,7 +290,10 @@ t.test('what may follow our own Host', async t => {
 t.test('prefixes of known archives are those of this proxy alone', async t => {
   const archive = { hosts: ['archive.example.org'] }
   t.equal(ask('GET /debian/x', archive), 'steered http://archive.example.org/debian/x')
-  t.equal(ask('GET http://archive.example.org/debian/x'), 'proxy http://archive.example.org/debian/x')
+  t.equal(
+    ask('GET http://archive.example.org/debian/x'),
+    'proxy http://archive.example.org/debian/x',
+  )
   t.equal(ask(`GET http://bob:s@${OWN}/debian/x`), 'prefix http://deb.debian.org/debian/x as bob:s')
   const within = { within: 'archive.example.org:443' }
   t.equal(ask('GET /debian/x', within), 'intercepted https://archive.example.org/debian/x')
