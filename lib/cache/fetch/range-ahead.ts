@@ -22,7 +22,7 @@ import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import type { Download } from '../store/content/download.ts'
 import { expectedContent, type IncomingContent, type WantedFile } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
-import { contradict, isSamePlace, partFields, recoded } from './transfer.ts'
+import { contradict, isSamePlace, partFields, hasOtherCoding } from './transfer.ts'
 
 interface RangeAheadParts {
   readonly ask: Ask
@@ -145,7 +145,7 @@ function isPart(
   const found = parseContentRange(fields.get('Content-Range') ?? '')
   const { first, last } = range
   if (found?.first !== first || found.last !== last || length !== last - first + 1) return false
-  return (found.size ?? whole.length) === whole.length && !recoded(whole.fields, fields)
+  return (found.size ?? whole.length) === whole.length && !hasOtherCoding(whole.fields, fields)
 }
 
 /** The source that has its first piece or its end first. The other one is closed. Rejects when both fail. */

@@ -311,14 +311,14 @@ function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number 
     throw new ContentChanged('the part the origin sent does not reach the end')
   }
   const before = validatorsOf(begun.fields, begun.received)
-  if (contradict(before, validatorsOf(part, now)) || recoded(begun.fields, part)) {
+  if (contradict(before, validatorsOf(part, now)) || hasOtherCoding(begun.fields, part)) {
     throw new ContentChanged('the part the origin sent belongs to another representation')
   }
   return size
 }
 
 /** Whether a 206 has another Content-Encoding. It may leave the field out (RFC 9110 section 15.3.7). */
-export function recoded(before: Fields, part: Fields): boolean {
+export function hasOtherCoding(before: Fields, part: Fields): boolean {
   const coding = part.get('Content-Encoding')
   return coding !== undefined && coding !== before.get('Content-Encoding')
 }
