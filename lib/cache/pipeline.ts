@@ -21,7 +21,7 @@ import {
   withoutFileResponse,
   withoutTargetResponse,
 } from './answer/errors.ts'
-import { passedResponse } from './answer/from-origin.ts'
+import { choosingFields, passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import type { Builds } from './builds/builds.ts'
@@ -207,7 +207,7 @@ function fromArchive(
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
-        fields: ownFieldsOf(allowed),
+        fields: choosingFields(allowed),
         unstorable: archive.kind === 'other' && parts.fetcher.notStored(key) !== undefined,
         authorization,
         passthrough,
@@ -221,11 +221,6 @@ function fromArchive(
       return answer(decision, known, parts)
     })
   })
-}
-
-/** The fields by which the client may ask for itself. Where this proxy has the credentials of the archive, nothing is passed through. */
-function ownFieldsOf({ request, file }: Pick<AllowedRequest, 'request' | 'file'>) {
-  return file.confinement?.credentials === undefined ? request.fields : undefined
 }
 
 /**

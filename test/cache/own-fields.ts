@@ -64,6 +64,22 @@ t.test('a cookie chooses the answer, and it is not stored', async t => {
   t.match(await get('/jdk.tar.gz', licensed), { text: 'archive' })
 })
 
+t.test('by a URL prefix, a cookie is one for this proxy and goes to no archive', async t => {
+  const { origin, cache } = await start(t, { '/x': page, '/y': page })
+  const browser = { 'User-Agent': 'Mozilla/5.0', Accept: 'text/html,*/*', Cookie: 'session=1' }
+  const by = `/127.0.0.1:${origin.port}`
+  for (const path of ['/x', '/y']) {
+    const { status, fields } = await cache.get(`${by}${path}`, browser)
+    t.equal(status, 200)
+    t.match(fields.get('Cache-Status'), /own-fields/)
+    t.equal(fields.get('Content-Security-Policy'), 'sandbox')
+  }
+  await cache.get(`${by}/x`, { ...curl, Cookie: 'session=1' })
+  await cache.get(`${by}/x`, { Cookie: 'session=1' })
+  t.ok(origin.requests.length >= 3)
+  for (const { fields } of origin.requests) t.notOk(fields.has('Cookie'))
+})
+
 t.test('Accept chooses the answer: an index for pip, a manifest of a registry', async t => {
   const json = reply({ content: '{}', fields: { 'Content-Type': 'application/json' } })
   const manifest = reply({ content: 'manifest' })

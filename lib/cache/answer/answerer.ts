@@ -35,7 +35,7 @@ import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
-import { aheadResponse, arrivingRepresentation, originHead } from './from-origin.ts'
+import { aheadResponse, arrivingRepresentation, choosingFields, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
   represent,
@@ -454,12 +454,12 @@ export class Answerer {
 
 /** Whether the client's own fields may choose another response than the one that this cache got. */
 function differs(allowed: AllowedRequest, response: Fields, status = 200): boolean {
-  const { request, file } = allowed
-  if (file.confinement?.credentials !== undefined) return false
-  const { archive } = file
+  const fields = choosingFields(allowed)
+  if (fields === undefined) return false
+  const { archive } = allowed.file
   return status === 200
-    ? mayDiffer(archive, request.fields, response)
-    : mayBeRefused(archive, request.fields, status)
+    ? mayDiffer(archive, fields, response)
+    : mayBeRefused(archive, fields, status)
 }
 
 /** The range of a response with one range; undefined for other responses. */

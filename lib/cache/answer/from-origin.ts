@@ -22,6 +22,7 @@ import type { IncomingContent } from '../fetch/found.ts'
 import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
+import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -196,12 +197,26 @@ export async function passedResponse(
   return { status, fields, content, facts }
 }
 
+/**
+ * The fields of the client that may choose the answer; undefined when none may: files of archives are the same for all, and where this proxy
+ * has the credentials of the archive, nothing is passed through.
+ */
+export function choosingFields({
+  request: { fields },
+  file: { archive, confinement, underOurAddress },
+}: Pick<AllowedRequest, 'request' | 'file'>): Fields | undefined {
+  if (!isOfNoArchive(archive) || confinement?.credentials !== undefined) return undefined
+  return underOurAddress ? fields.without('Cookie') : fields
+}
+
 /** The client's end-to-end fields. Credentials in the URI become the field Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
-  { request, file: { uri, credentials } }: AllowedRequest,
+  { request, file: { uri, credentials, underOurAddress } }: AllowedRequest,
   pseudonym: string | undefined,
 ): Fields {
-  const withhold = credentials ? [] : ['Authorization', 'Cookie']
+  // With a URL prefix, a cookie of the client belongs to the site of this proxy: archives can set none there (`sandboxedResponse`).
+  const cookie = credentials && !underOurAddress ? [] : ['Cookie']
+  const withhold = credentials ? cookie : ['Authorization', ...cookie]
   const passing = endToEndFields(request.fields).without('Host', 'Content-Length', ...withhold)
   const fields =
     pseudonym === undefined

@@ -22,7 +22,7 @@ import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import type { Download } from '../store/content/download.ts'
 import { expectedContent, type IncomingContent, type WantedFile } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
-import { contradict, isSamePlace, partFields, hasOtherCoding } from './transfer.ts'
+import { contradict, hasOtherCoding, isSamePlace, partFields } from './transfer.ts'
 
 interface RangeAheadParts {
   readonly ask: Ask
