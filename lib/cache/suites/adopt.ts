@@ -29,7 +29,7 @@ import {
   type NamedContent,
   type ReleaseFile,
 } from './generation.ts'
-import { refusalReason, type SuitePolicy } from './policy.ts'
+import { rankOf, refusalReason, type SuitePolicy } from './policy.ts'
 import { checkSignature } from './signing/signature.ts'
 import { Table, TableBuilder } from './table.ts'
 import { tablePath } from './tables.ts'
@@ -123,7 +123,10 @@ async function adopt(job: Job): Promise<Adoption> {
     const { release, signature, because } = await readOne(file, job, layout)
     if (release === undefined) {
       if (because !== undefined) refused.push(`${file.name} is not adopted: ${because}`)
-    } else found.push({ file, release, signature, base, inPlace: file.name === 'InRelease' })
+    } else {
+      const inPlace = file.name === 'InRelease'
+      found.push({ file, release, signature, base, inPlace, rank: rankOf(signature) })
+    }
   }
   const [chosen] = currentReleases(found)
   if (chosen === undefined) return { refused }

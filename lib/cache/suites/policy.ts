@@ -64,12 +64,24 @@ function olderThan(
   adopted: Generation | undefined,
 ): string | undefined {
   if (adopted === undefined) return undefined
-  if (signature.is === 'good' && adopted.signature.is !== 'good') return undefined
-  if (adopted.signature.is === 'good' && signature.is === 'unsigned') {
+  const [rank, adoptedRank] = [rankOf(signature), rankOf(adopted.signature)]
+  if (rank > adoptedRank) return undefined
+  if (rank === 0 && adoptedRank === goodRank) {
     return 'the one adopted before has a good signature and this one has none'
   }
   if (date === undefined || adopted.date === undefined || date >= adopted.date) return undefined
   return `it is older than the one adopted before (${new Date(adopted.date).toISOString()})`
+}
+
+const goodRank = 2
+
+/**
+ * The rank of a signature: a good one counts most, and one that cannot be judged still counts more than none, because anybody can write
+ * a file without a signature and choose its date.
+ */
+export function rankOf({ is }: Pick<Signature, 'is'>): number {
+  if (is === 'good') return goodRank
+  return is === 'unsigned' || is === 'bad' ? 0 : 1
 }
 
 /** The policy of the suite in the directory with this key; undefined when no file of the suite is compared with indexes. */

@@ -36,7 +36,7 @@ import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ReadableStore } from '../store/store.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
-import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
+import { distrustReason, rankOf, type SuitePolicy } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signing/signature.ts'
 import type {
   Progress,
@@ -183,12 +183,15 @@ class Verification {
     if (release === undefined) return { because: 'release', sentence: because }
     const known = { file, base, inPlace, release }
     const policy = policyOf(at)
-    if (policy === undefined) return { ...known, signature: undefined, refused: undefined }
+    if (policy === undefined) {
+      return { ...known, rank: 0, signature: undefined, refused: undefined }
+    }
     const detached = according && (await this.#contents.whole(according))
     const { keyrings } = policy
     const signature = await checkSignature(content, detached, { keyrings, now: clock.now() })
     if (signature.is !== 'bad') {
-      return { ...known, signature, refused: distrustReason(signature, policy) }
+      const refused = distrustReason(signature, policy)
+      return { ...known, rank: rankOf(signature), signature, refused }
     }
     const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
     const sentence = `its signature is bad${by}`
