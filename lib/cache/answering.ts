@@ -13,7 +13,7 @@ import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
-import { ChangeCounts } from './delay/changes.ts'
+import { ChangesInThread } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
@@ -114,7 +114,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
-  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
   const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
@@ -139,7 +139,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     ahead,
     refreshing,
     delays,
-    changeCounts,
+    changes,
     shares,
     /**
      * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared

@@ -121,6 +121,10 @@ export interface GivenGeneration {
   readonly because: 'first' | 'ripe' | 'released' | 'expiring'
   /** The moment since which clients get it, by the clock of the machine. */
   readonly since: Milliseconds
+  /** When the service first saw it, by `SteadyTime`; undefined when it never waited. */
+  readonly seen?: Milliseconds | undefined
+  /** The latest Date that clients had before. A generation without a Date does not say how old it is. */
+  readonly dateBefore?: Milliseconds | undefined
   /** The permission of an operator, when it was the reason. */
   readonly permission?: Permission | undefined
 }
@@ -233,9 +237,9 @@ export function withNextGeneration(
     return days > 0 && until > since && last && files <= mostPastFiles
   })
   const { heldSince, waiting = [], given, open } = suite ?? {}
-  const stays = ({ date, release }: WaitingGeneration): boolean =>
-    releaseIn(next, release.digest) === undefined &&
-    (date === undefined || next.date === undefined || date > next.date)
+  const facts = { date: next.date, ...sightOf(next, suite) }
+  const stays = (one: WaitingGeneration): boolean =>
+    releaseIn(next, one.release.digest) === undefined && isNewer(one, facts)
   const wait = waiting.filter(stays)
   return {
     at,
@@ -245,6 +249,34 @@ export function withNextGeneration(
     given,
     open,
   }
+}
+
+/** When a generation that is adopted now was first seen, and the latest Date before it. Empty when it never waited. */
+function sightOf(next: Generation, { waiting = [], given = {} }: Partial<Suite> = {}): Age {
+  const isNext = ({ digest }: Pick<GivenGeneration, 'digest'>): boolean =>
+    releaseIn(next, digest) !== undefined
+  const { seen, dateBefore } = Object.values(given).find(isNext) ?? {}
+  return { seen: seen ?? waiting.find(one => isNext(one.release))?.seen, dateBefore }
+}
+
+/** The facts by which one generation is newer than another. */
+export interface Age {
+  readonly date?: Milliseconds | undefined
+  /** Undefined when it never waited. Then every waiting generation was seen later. */
+  readonly seen?: Milliseconds | undefined
+  /** The latest Date that clients had before. It counts when this generation has no Date. */
+  readonly dateBefore?: Milliseconds | undefined
+}
+
+/** Whether a waiting generation is newer than another: by their Dates, and where one is missing, by when they were seen. */
+export function isNewer(
+  { date, seen }: Pick<WaitingGeneration, 'date' | 'seen'>,
+  than: Age,
+): boolean {
+  const latest = than.date ?? than.dateBefore
+  if (date !== undefined && latest !== undefined && date <= latest) return false
+  if (date !== undefined && than.date !== undefined) return true
+  return than.seen === undefined || seen > than.seen
 }
 
 /** The adopted generation of a suite at a moment; undefined when the moment is before the oldest kept generation. */
@@ -341,6 +373,8 @@ const isGiven = recordOf({
   digest: isSha256,
   because: oneOf('first', 'ripe', 'released', 'expiring'),
   since: isNumber,
+  seen: optional(isNumber),
+  dateBefore: optional(isNumber),
   permission: optional(recordOf(permission)),
 })
 
