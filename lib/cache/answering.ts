@@ -25,7 +25,7 @@ import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { suitePolicy } from './suites/policy.ts'
+import { policiesOf } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
@@ -103,7 +103,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     memory,
     disk: parts.disk,
     wait: () => rules().config.suites.wait,
-    policyOf: at => suitePolicy(at, rules().config),
+    policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
       ahead.adopted(suite)

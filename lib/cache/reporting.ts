@@ -188,9 +188,10 @@ function suiteStates(parts: OperationsParts): readonly SuiteState[] {
   const { suites, updates, delays, changes } = parts
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
-    const { date, adopted, validUntil, signature, contents } = generation
+    const { date, adopted, validUntil, signature, contents, contradictions } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
-    const about = { date, adopted, validUntil, signature, files: contents.length, bytes }
+    const files = contents.length
+    const about = { date, adopted, validUntil, signature, files, bytes, contradictions }
     const state = delays.state(at)
     const last = state?.waiting.at(-1)
     const count = () =>

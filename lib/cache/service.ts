@@ -364,6 +364,7 @@ async function reloadSettings(
   }
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
+  parts.suites.reconfigured()
   log.setLevel(settings.config.log.level)
   if (trusted === undefined) return []
   origin.dialler.trust(trusted)

@@ -66,6 +66,23 @@ export interface AdoptedIndex {
   readonly root: string
 }
 
+/** Paths that indexes of one suite name with different contents, which is an error of the archive. */
+export interface Contradictions {
+  /** The directory from which the paths begin, as in `AdoptedIndex`. */
+  readonly root: string
+  /** The names of the paths as tables have them, one after the other, in base64. */
+  readonly names: string
+  readonly count: number
+  /** Some of them in words, for operators. */
+  readonly examples: readonly Contradiction[]
+}
+
+/** A path, and the paths of two indexes of the suite that name different contents for it. */
+export interface Contradiction {
+  readonly path: string
+  readonly indexes: readonly string[]
+}
+
 /** An index or another file that a Release file names. */
 export interface ListedContent extends Content {
   /** The decoded path from the directory of the Release file. */
@@ -87,6 +104,8 @@ export interface Generation {
   readonly signature: Signature
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
+  /** Undefined when its indexes agree about every path. */
+  readonly contradictions?: readonly Contradictions[] | undefined
   /** The files that it names and that were stored in its directory when it was adopted, because clients use them. */
   readonly contents: readonly ListedContent[]
 }
@@ -129,6 +148,13 @@ export interface GivenGeneration {
   readonly permission?: Permission | undefined
 }
 
+/** The rules by which the Release files of an archive are judged. */
+export interface SuitePolicy {
+  readonly verify: 'require' | 'prefer'
+  /** Paths of keyring files and of directories with keyring files. */
+  readonly keyrings: readonly string[]
+}
+
 /** A suite with its generations, the adopted one first. */
 export interface Suite {
   /** The key of its directory, without a slash at the end. */
@@ -141,6 +167,8 @@ export interface Suite {
   /** The Release files that clients get during a delay or a hold, by their names. */
   readonly given?: Readonly<Partial<Record<ReleaseFile['name'], GivenGeneration>>> | undefined
   readonly open?: OpenPermission | undefined
+  /** The policy by which its Release files were judged last; undefined when an earlier version of this program judged them. */
+  readonly policy?: SuitePolicy | undefined
 }
 
 /** The newest past generations, this many, are always kept. */
@@ -218,7 +246,15 @@ export function generationOf(suite?: Suite, release?: string): Generation | unde
  */
 export function withNextGeneration(
   suite: Suite | undefined,
-  { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
+  {
+    at,
+    next,
+    days,
+    policy,
+  }: Pick<Suite, 'at' | 'policy'> & {
+    readonly next: Generation
+    readonly days: number
+  },
 ): Suite {
   const before = suite?.generations ?? []
   const [head] = before
@@ -248,6 +284,7 @@ export function withNextGeneration(
     waiting: wait.length > 0 ? wait : undefined,
     given,
     open,
+    policy,
   }
 }
 
@@ -352,12 +389,20 @@ const generation = {
   contents: listOf(isListed),
 }
 
+const contradictions = {
+  root: isText,
+  names: isText,
+  count: isNumber,
+  examples: listOf(recordOf({ path: isText, indexes: listOf(isText) })),
+}
+
 const isAdopted = recordOf({
   ...generation,
   twin: optional(isReleaseFile),
   byHash: oneOf(true, false),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),
+  contradictions: optional(listOf(recordOf(contradictions))),
 })
 
 const permission = { by: isText, reason: isText, at: isNumber }
@@ -385,6 +430,7 @@ const hasMembersOfSuite = recordOf({
   waiting: optional(listOf(isWaiting)),
   given: optional(recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })),
   open: optional(recordOf({ ...permission, until: isNumber })),
+  policy: optional(recordOf({ verify: oneOf('require', 'prefer'), keyrings: listOf(isText) })),
 })
 
 function isSuite(value: unknown): value is Suite {

@@ -3,16 +3,10 @@
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { Generation, Signature } from './generation.ts'
-
-/** The rules by which the Release files of an archive are judged. */
-export interface SuitePolicy {
-  readonly verify: 'require' | 'prefer'
-  /** Paths of keyring files and of directories with keyring files. */
-  readonly keyrings: readonly string[]
-}
+import type { Generation, Signature, SuitePolicy } from './generation.ts'
 
 /** The facts by which a Release file is judged. */
 export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature'>
@@ -94,6 +88,29 @@ export function suitePolicy(
   const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted
   if (verify === 'off') return undefined
   return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
+}
+
+/** The most suites whose policies are remembered. More suites are not known at a time. */
+const mostRemembered = 1000
+
+/** The same for the configuration of now. The policies are remembered until it changes, because each claim needs some. */
+export function policiesOf(
+  configOf: () => Pick<Config, 'archives' | 'suites'>,
+): (at: string) => SuitePolicy | undefined {
+  let config: Pick<Config, 'archives' | 'suites'> | undefined
+  let policies = recentEntries<string, { readonly policy: SuitePolicy | undefined }>(mostRemembered)
+  return at => {
+    const now = configOf()
+    if (now !== config) {
+      config = now
+      policies = recentEntries(mostRemembered)
+    }
+    const known = policies.get(at)
+    if (known !== undefined) return known.policy
+    const policy = suitePolicy(at, now)
+    policies.set(at, { policy })
+    return policy
+  }
 }
 
 const unlisted = { verify: 'prefer', signedBy: [] } as const

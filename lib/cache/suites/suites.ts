@@ -2,6 +2,7 @@
  * Finds what the adopted indexes of archives say about a file. The service calls it for each stored entry and for each Release file that a
  * client gets (docs/decisions/0030-what-adopted-indexes-say.md).
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { continueWhenReady } from '../../async/ready.ts'
@@ -24,6 +25,7 @@ import {
   type Generation,
   generationOf,
   halfOf,
+  keyIn,
   keysOf,
   type ListedContent,
   type NamedContent,
@@ -35,6 +37,7 @@ import {
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { pastFiles } from './past.ts'
+import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -47,6 +50,19 @@ export interface Claim extends NamedContent {
   /** Key of the directory of the Release file that names the index. */
   readonly suite: string
   readonly generation: Generation
+  /**
+   * The other contents that the file may have, because indexes contradict each other and none of them is the client's own. The file can
+   * then change under its name. Undefined when the client's own index decides, and when all indexes agree.
+   */
+  readonly others?: readonly NamedContent[] | undefined
+  /** The indexes that contradict each other about the file, by their URLs. */
+  readonly contradicting?: readonly string[] | undefined
+}
+
+/** What one index says about a file. */
+interface Statement {
+  readonly source: Source
+  readonly content: NamedContent
 }
 
 interface SuitesParts extends SuiteMeans {
@@ -83,6 +99,7 @@ const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
 const mostAgreements = 100
 const none: readonly string[] = []
+const mostUncompared = 1000
 /** The SHA-512 of at most this many contents are remembered. */
 const mostHashed = 10_000
 /** Valid-Until is close in this last part of the time from Date to Valid-Until. */
@@ -101,6 +118,9 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
+
+  /** The suites that are not compared with indexes since a reload. A later reload may change that. */
+  readonly #uncompared = recentEntries<string, true>(mostUncompared)
 
   /** The SHA-512 of contents by their SHA-256. A promise that found none is removed. */
   readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
@@ -127,7 +147,34 @@ export class Suites {
   /** Reads the suites of an earlier run. Never rejects. */
   static async open(parts: SuitesParts): Promise<Suites> {
     const { known, tables } = await openAdopted(parts)
-    return new Suites(parts, known, tables)
+    const suites = new Suites(parts, known, tables)
+    suites.reconfigured()
+    return suites
+  }
+
+  /**
+   * Notes that the configuration has been read. Suites that were judged by another policy are judged again, and those that are not
+   * compared any more are forgotten.
+   */
+  reconfigured(): void {
+    const { policyOf } = this.#parts
+    this.#agreeing = new WeakMap()
+    for (const { at, policy } of this.#known.all) {
+      const now = policyOf(at)
+      if (now === undefined) this.#uncompared.set(at, true)
+      if (!isDeepStrictEqual(now, policy)) this.adoptions.queue(at)
+    }
+    for (const at of [...this.#uncompared.keys()]) {
+      if (policyOf(at) === undefined) continue
+      this.#uncompared.delete(at)
+      this.adoptions.queue(at)
+    }
+  }
+
+  /** Whether files are compared with a generation under the policy of now. */
+  #counts({ at }: Suite, { signature }: Generation): boolean {
+    const policy = this.#parts.policyOf(at)
+    return policy !== undefined && distrustReason(signature, policy) === undefined
   }
 
   get all(): readonly Suite[] {
@@ -262,7 +309,12 @@ export class Suites {
   givenStored(client: Client, entry: Entry): void {
     this.given(client, entry)
     const suite = suiteOfUnsigned(entry.key)
-    if (suite === undefined || this.#known.at(suite) !== undefined) return
+    if (suite === undefined) return
+    const [adopted] = this.#known.at(suite)?.generations ?? []
+    const { policyOf } = this.#parts
+    // A Release file that does not count may count now, because a keyring has changed.
+    const policy = adopted && policyOf(suite)
+    if (adopted && (policy === undefined || !distrustReason(adopted.signature, policy))) return
     this.adoptions.came(suite, entry.digest)
   }
 
@@ -272,9 +324,11 @@ export class Suites {
   }
 
   /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
-  askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
+  askedByClient({ key, archive: { kind }, client }: Omit<AskedFile, 'stored'>): void {
     if (this.#known.size === 0 && this.adoptions.count === 0) return
-    if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
+    if (kind !== 'by-hash' && kind !== 'index' && kind !== 'pdiff') return
+    this.#asked.noteClient(client.address, key)
+    if (kind !== 'pdiff') this.#asked.note(key, this.#parts.clock.now())
   }
 
   /** What the requested file must be, at once when the tables are in memory and no adoption is under way. */
@@ -344,7 +398,9 @@ export class Suites {
       const { stored, archive } = asked
       const claim = claimOf(answer)
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
-      if (stored === undefined || !agrees || !archive.immutable) return claim
+      // A contradiction is settled for each client by the indexes that it has fetched.
+      const settled = agrees && claim?.contradicting === undefined
+      if (stored === undefined || !settled || !archive.immutable) return claim
       const agreement: Agreement = agreeing.get(stored) ?? {
         suites: suitesOf(this.#known.rootedAt(this.#known.rootAbove(name))),
         by: new Set(),
@@ -374,7 +430,34 @@ export class Suites {
    * cannot be hashed in time.
    */
   #bySha256(answer: Answer, stored: Entry | undefined): Answer | Promise<Answer> {
-    if (typeof answer === 'string' || answer.by === undefined) return answer
+    if (typeof answer === 'string') return answer
+    return answer.others === undefined
+      ? this.#claimBySha256(answer, stored)
+      : this.#anyBySha256(answer, answer.others, stored)
+  }
+
+  /** The same for a file that may have one of several contents. The stored one comes first when it is among them. */
+  async #anyBySha256(
+    { others: _, by, ...claim }: Claim,
+    others: readonly NamedContent[],
+    stored: Entry | undefined,
+  ): Promise<Answer> {
+    const all: Claim[] = []
+    for (const content of [{ ...claim, by }, ...others]) {
+      const found = await this.#claimBySha256({ ...claim, by: undefined, ...content }, stored)
+      if (typeof found === 'string') return found
+      all.push(found)
+    }
+    const place = Math.max(
+      0,
+      all.findIndex(({ digest }) => digest === stored?.digest),
+    )
+    const [first = all[0]] = all.splice(place, 1)
+    return first === undefined ? 'unknown' : { ...first, others: all }
+  }
+
+  #claimBySha256(answer: Claim, stored: Entry | undefined): Answer | Promise<Answer> {
+    if (answer.by === undefined) return answer
     const { by: _, ...claim } = answer
     const inUse = claim.generation.contents.find(
       ({ sha512 }) => sha512 !== undefined && halfOf(sha512) === claim.digest,
@@ -409,6 +492,7 @@ export class Suites {
     const suite = parentOf(key)
     const { generation, release } = this.#releaseOf(client, suite) ?? {}
     if (generation === undefined || release?.signedBy === undefined) return undefined
+    if (this.#parts.policyOf(suite) === undefined) return undefined
     // The origin may sign an unchanged Release file anew, so a signature that the store lost makes no claim.
     if (!this.#parts.store.has(release.signedBy.digest)) return undefined
     return { ...release.signedBy, suite, generation }
@@ -458,6 +542,7 @@ export class Suites {
     const { suite, path = '' } = this.#known.above(name) ?? {}
     const { generation } = this.#generationFor(client, suite)
     if (suite === undefined || generation === undefined) return 'unnamed'
+    if (!this.#counts(suite, generation)) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path), lost)
   }
@@ -467,7 +552,84 @@ export class Suites {
     const root = this.#known.rootAbove(name)
     if (root === undefined) return 'unnamed'
     const path = pathName(name.slice(root.length + 1))
-    return this.#ask(this.#ownFirst(this.#known.rootedAt(root), client), path, lost)
+    const sources = this.#known
+      .rootedAt(root)
+      .filter(({ suite, generation }) => this.#counts(suite, generation))
+    const settle = async (): Promise<Answer> =>
+      this.#settledFor(client, await this.#statements(sources, path, lost))
+    if (this.#known.isContradicted(root, path)) return settle()
+    return continueWhenReady(this.#ask(this.#ownFirst(sources, client), path, lost), answer => {
+      if (typeof answer === 'string') return answer
+      return this.#hasPeer(answer, sources, { client, path }) ? settle() : answer
+    })
+  }
+
+  /**
+   * Whether another suite contradicts a claim and counts as much for this client: it got the Release files of both or of neither. Only
+   * tables in memory are asked.
+   */
+  #hasPeer(
+    claim: Claim,
+    sources: readonly Source[],
+    { client, path }: { readonly client: Client; readonly path: Buffer },
+  ): boolean {
+    const suites = suitesOf(sources)
+    if (suites.length < 2) return false
+    const own = new Set(this.#ownOf(suites, client))
+    return sources.some(({ suite, table }) => {
+      if (suite.at === claim.suite || own.has(suite.at) !== own.has(claim.suite)) return false
+      const content = this.#tables.hot(table)?.find(path)
+      return content !== undefined && content.by === claim.by && content.digest !== claim.digest
+    })
+  }
+
+  /** What these indexes say about a path. `unknown` when one of them cannot be read now. */
+  async #statements(
+    sources: readonly Source[],
+    path: Buffer,
+    lost: Source[],
+  ): Promise<readonly Statement[] | 'unknown'> {
+    const said: Statement[] = []
+    let unknown = false
+    for (const source of sources) {
+      const table = this.#tables.hot(source.table) ?? (await this.#tables.load(source.table))
+      if (table === undefined || table === 'unreadable') {
+        if (table === undefined) lost.push(source)
+        unknown = true
+        continue
+      }
+      const content = table.find(path)
+      if (content !== undefined) said.push({ source, content })
+    }
+    return unknown ? 'unknown' : said
+  }
+
+  /**
+   * The claim about a file on which indexes disagree. The indexes that the client has fetched count, else those of the suites whose
+   * Release file it got, else all. When those disagree as well, any of their contents is right.
+   */
+  #settledFor(client: Client, said: readonly Statement[] | 'unknown'): Answer {
+    if (said === 'unknown') return 'unknown'
+    const own = new Set(this.#ownOf(suitesOf(said.map(({ source }) => source)), client))
+    const fetched = said.filter(({ source }) =>
+      indexesOf(source).some(key => this.#asked.askedBy(client.address, parentOf(key))),
+    )
+    const ofSuites = said.filter(({ source }) => own.has(source.suite.at))
+    const counting = [fetched, ofSuites, said].find(some => some.length > 0) ?? []
+    const contents = new Map(counting.map(one => [one.content.digest, one]))
+    const [first, ...others] = contents.values()
+    if (first === undefined) return 'unnamed'
+    const { suite, generation } = first.source
+    const every = new Map(said.map(one => [one.content.digest, one.source]))
+    const contradicting =
+      every.size > 1 ? [...every.values()].flatMap(source => indexesOf(source).slice(0, 1)) : []
+    return {
+      ...first.content,
+      suite: suite.at,
+      generation,
+      ...(contradicting.length > 0 && { contradicting }),
+      ...(others.length > 0 && { others: others.map(({ content }) => content) }),
+    }
   }
 
   /** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
@@ -564,6 +726,12 @@ function isRelease(generation: Generation, digest: string): boolean {
 
 function suitesOf(sources: readonly Source[]): readonly string[] {
   return [...new Set(sources.map(({ suite }) => suite.at))]
+}
+
+/** The keys of an index. A Release file may name one index in several directories. */
+function indexesOf({ suite, generation, table }: Source): readonly string[] {
+  const paths = generation.contents.filter(({ digest }) => digest === table)
+  return paths.flatMap(({ path }) => keyIn(suite.at, path) ?? [])
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {
