@@ -28,7 +28,8 @@ import {
 } from '../suites/generation.ts'
 import type { Client } from '../suites/given-releases.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Suites } from '../suites/suites.ts'
+import type { Claim } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import {
   entryOf,

@@ -33,7 +33,8 @@ import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
-import type { Claim, Suites } from '../suites/suites.ts'
+import type { Claim } from '../suites/generation.ts'
+import type { Suites } from '../suites/suites.ts'
 import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and what the proxy knows of the file. */

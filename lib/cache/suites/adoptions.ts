@@ -42,7 +42,7 @@ import {
 } from './generation.ts'
 import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
 import { mostTableBytes } from './table.ts'
-import { AdoptionThread } from './thread.ts'
+import { AdoptionThreads } from './thread.ts'
 
 /** The parts of the service that the adoption of suites needs. */
 export interface SuiteMeans extends AdoptedParts {
@@ -87,7 +87,7 @@ interface Failed {
 
 export class Adoptions {
   readonly #parts: AdoptionsParts
-  readonly #thread: AdoptionThread
+  readonly #threads: AdoptionThreads
   readonly #inUse: InUse
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
@@ -103,7 +103,7 @@ export class Adoptions {
 
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
-    this.#thread = new AdoptionThread(parts.clock)
+    this.#threads = new AdoptionThreads(parts.clock)
     this.#inUse = new InUse(parts, files => this.sha512(files))
   }
 
@@ -165,12 +165,12 @@ export class Adoptions {
 
   /** The number of jobs that the thread which reads indexes has not finished, those for Release files that are not adopted yet included. */
   get jobs(): number {
-    return this.#thread.jobs
+    return this.#threads.jobs
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#thread.close()
+    await this.#threads.close()
     await Promise.all([...this.#underWay.values()].map(({ done }) => done))
     await this.#removing
   }
@@ -326,7 +326,7 @@ export class Adoptions {
   /** The SHA-512 of contents by their SHA-256. Contents that are missing or too large together are left out. */
   async sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
     const { cacheDirectory } = this.#parts
-    const { sha512 } = await this.#thread.run({ cacheDirectory, hash })
+    const { sha512 } = await this.#threads.run({ cacheDirectory, hash })
     return sha512 ?? new Map()
   }
 
@@ -334,7 +334,7 @@ export class Adoptions {
   async #work(job: Omit<Job, 'cacheDirectory' | 'mostTableBytes' | 'now'>): Promise<Adoption> {
     const { cacheDirectory, memory, clock, log, tables } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
-    const adoption = await this.#thread
+    const adoption = await this.#threads
       .run({ ...job, ...about })
       // The thread may have made tables, also when nothing comes of the adoption in the end.
       .finally(() => tables.readAgain())

@@ -153,6 +153,8 @@ export interface SuitePolicy {
   readonly verify: 'require' | 'prefer'
   /** Paths of keyring files and of directories with keyring files. */
   readonly keyrings: readonly string[]
+  /** True when the configuration lists the archive. */
+  readonly listed?: true
 }
 
 /** A suite with its generations, the adopted one first. */
@@ -169,6 +171,20 @@ export interface Suite {
   readonly open?: OpenPermission | undefined
   /** The policy by which its Release files were judged last; undefined when an earlier version of this program judged them. */
   readonly policy?: SuitePolicy | undefined
+}
+
+/** The content that an index names for a file, and the generation that has the index. */
+export interface Claim extends NamedContent {
+  /** Key of the directory of the Release file that names the index. */
+  readonly suite: string
+  readonly generation: Generation
+  /**
+   * The other contents that the file may have, because indexes contradict each other and none of them is the client's own. The file can
+   * then change under its name. Undefined when the client's own index decides, and when all indexes agree.
+   */
+  readonly others?: readonly NamedContent[] | undefined
+  /** The indexes that contradict each other about the file, by their URLs. */
+  readonly contradicting?: readonly string[] | undefined
 }
 
 /** The newest past generations, this many, are always kept. */
@@ -430,7 +446,7 @@ const hasMembersOfSuite = recordOf({
   waiting: optional(listOf(isWaiting)),
   given: optional(recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })),
   open: optional(recordOf({ ...permission, until: isNumber })),
-  policy: optional(recordOf({ verify: oneOf('require', 'prefer'), keyrings: listOf(isText) })),
+  policy: optional(recordOf({ verify: oneOf('require', 'prefer'), keyrings: listOf(isText), listed: optional(oneOf(true)) })),
 })
 
 function isSuite(value: unknown): value is Suite {

@@ -85,9 +85,11 @@ export function suitePolicy(
 ): SuitePolicy | undefined {
   const uri = parseUri(at)
   if ('problem' in uri) return undefined
-  const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted
+  const listed = archiveOf(uri, archives)?.archive
+  const { verify, signedBy } = listed ?? unlisted
   if (verify === 'off') return undefined
-  return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
+  const keyrings = signedBy.length > 0 ? signedBy : suites.keyrings
+  return { verify, keyrings, ...(listed && { listed: true }) }
 }
 
 /** The most suites whose policies are remembered. More suites are not known at a time. */

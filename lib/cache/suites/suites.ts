@@ -21,11 +21,11 @@ import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import {
   baseOf,
+  type Claim,
   type Content,
   type Generation,
   generationOf,
   halfOf,
-  keyIn,
   keysOf,
   type ListedContent,
   type NamedContent,
@@ -37,6 +37,7 @@ import {
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { pastFiles } from './past.ts'
+import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
@@ -44,26 +45,6 @@ import type { Tables } from './tables.ts'
 
 /** The answer of indexes about a file: a claim, `unnamed` when no index names it, or `unknown` when one of them cannot be read now. */
 type Answer = Claim | 'unnamed' | 'unknown'
-
-/** The content that an index names for a file, and the generation that has the index. */
-export interface Claim extends NamedContent {
-  /** Key of the directory of the Release file that names the index. */
-  readonly suite: string
-  readonly generation: Generation
-  /**
-   * The other contents that the file may have, because indexes contradict each other and none of them is the client's own. The file can
-   * then change under its name. Undefined when the client's own index decides, and when all indexes agree.
-   */
-  readonly others?: readonly NamedContent[] | undefined
-  /** The indexes that contradict each other about the file, by their URLs. */
-  readonly contradicting?: readonly string[] | undefined
-}
-
-/** What one index says about a file. */
-interface Statement {
-  readonly source: Source
-  readonly content: NamedContent
-}
 
 interface SuitesParts extends SuiteMeans {
   /** How long a request waits for the adoption of a suite that may name its file. */
@@ -121,6 +102,9 @@ export class Suites {
 
   /** The suites that are not compared with indexes since a reload. A later reload may change that. */
   readonly #uncompared = recentEntries<string, true>(mostUncompared)
+
+  /** The suites of which the log has said that a request did not wait for them any longer. */
+  readonly #late = recentEntries<string, true>(mostUncompared)
 
   /** The SHA-512 of contents by their SHA-256. A promise that found none is removed. */
   readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
@@ -381,8 +365,25 @@ export class Suites {
   /** Whether the adoption that may name the file ends within the time that a request waits; undefined when there is none. */
   #adoptedInTime(name: string, asked: AskedFile): Promise<boolean | undefined> | undefined {
     const { clock, wait } = this.#parts
-    const adopted = this.#pendingFor(name, asked)?.then(() => true)
-    return adopted && resultInTime(adopted, clock, wait())
+    const at = this.#pendingFor(name, asked)
+    const adopted = at === undefined ? undefined : this.adoptions.pending(at)?.then(() => true)
+    if (at === undefined || adopted === undefined) return undefined
+    return resultInTime(adopted, clock, wait()).then(done => {
+      if (done === undefined) this.#noteLate(at)
+      return done
+    })
+  }
+
+  /** Says once for each suite that its files are sent uncompared, because the request for one has waited as long as it may. */
+  #noteLate(at: string): void {
+    if (this.#late.get(at)) return
+    this.#late.set(at, true)
+    const { log } = this.#parts
+    const jobs = this.adoptions.jobs
+    log.warn('a suite was not read in time, so a file was sent without being compared with it', {
+      suite: at,
+      jobs,
+    })
   }
 
   async close(): Promise<void> {
@@ -555,89 +556,18 @@ export class Suites {
     const sources = this.#known
       .rootedAt(root)
       .filter(({ suite, generation }) => this.#counts(suite, generation))
-    const settle = async (): Promise<Answer> =>
-      this.#settledFor(client, await this.#statements(sources, path, lost))
-    if (this.#known.isContradicted(root, path)) return settle()
-    return continueWhenReady(this.#ask(this.#ownFirst(sources, client), path, lost), answer => {
-      if (typeof answer === 'string') return answer
-      return this.#hasPeer(answer, sources, { client, path }) ? settle() : answer
-    })
-  }
-
-  /**
-   * Whether another suite contradicts a claim and counts as much for this client: it got the Release files of both or of neither. Only
-   * tables in memory are asked.
-   */
-  #hasPeer(
-    claim: Claim,
-    sources: readonly Source[],
-    { client, path }: { readonly client: Client; readonly path: Buffer },
-  ): boolean {
-    const suites = suitesOf(sources)
-    if (suites.length < 2) return false
-    const own = new Set(this.#ownOf(suites, client))
-    return sources.some(({ suite, table }) => {
-      if (suite.at === claim.suite || own.has(suite.at) !== own.has(claim.suite)) return false
-      const content = this.#tables.hot(table)?.find(path)
-      return content !== undefined && content.by === claim.by && content.digest !== claim.digest
-    })
-  }
-
-  /** What these indexes say about a path. `unknown` when one of them cannot be read now. */
-  async #statements(
-    sources: readonly Source[],
-    path: Buffer,
-    lost: Source[],
-  ): Promise<readonly Statement[] | 'unknown'> {
-    const said: Statement[] = []
-    let unknown = false
-    for (const source of sources) {
-      const table = this.#tables.hot(source.table) ?? (await this.#tables.load(source.table))
-      if (table === undefined || table === 'unreadable') {
-        if (table === undefined) lost.push(source)
-        unknown = true
-        continue
-      }
-      const content = table.find(path)
-      if (content !== undefined) said.push({ source, content })
-    }
-    return unknown ? 'unknown' : said
-  }
-
-  /**
-   * The claim about a file on which indexes disagree. The indexes that the client has fetched count, else those of the suites whose
-   * Release file it got, else all. When those disagree as well, any of their contents is right.
-   */
-  #settledFor(client: Client, said: readonly Statement[] | 'unknown'): Answer {
-    if (said === 'unknown') return 'unknown'
-    const own = new Set(this.#ownOf(suitesOf(said.map(({ source }) => source)), client))
-    const fetched = said.filter(({ source }) =>
-      indexesOf(source).some(key => this.#asked.askedBy(client.address, parentOf(key))),
-    )
-    const ofSuites = said.filter(({ source }) => own.has(source.suite.at))
-    const counting = [fetched, ofSuites, said].find(some => some.length > 0) ?? []
-    const contents = new Map(counting.map(one => [one.content.digest, one]))
-    const [first, ...others] = contents.values()
-    if (first === undefined) return 'unnamed'
-    const { suite, generation } = first.source
-    const every = new Map(said.map(one => [one.content.digest, one.source]))
-    const contradicting =
-      every.size > 1 ? [...every.values()].flatMap(source => indexesOf(source).slice(0, 1)) : []
-    return {
-      ...first.content,
-      suite: suite.at,
-      generation,
-      ...(contradicting.length > 0 && { contradicting }),
-      ...(others.length > 0 && { others: others.map(({ content }) => content) }),
-    }
-  }
-
-  /** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
-  #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
     const own = new Set(this.#ownOf(suitesOf(sources), client))
-    if (own.size === 0) return sources
-    const isOwn = ({ suite }: Source) => own.has(suite.at)
-    return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
+    const tables = this.#tables
+    const settle = async (): Promise<Answer> => {
+      const said = await statementsOf(sources, { path, tables, lost })
+      const fetched = (index: string) => this.#asked.askedBy(client.address, parentOf(index))
+      return said === 'unknown' ? said : (settledClaim(said, { own, fetched }) ?? 'unnamed')
+    }
+    if (this.#known.isContradicted(root, path)) return settle()
+    return continueWhenReady(this.#ask(ownFirst(sources, own), path, lost), answer => {
+      if (typeof answer === 'string') return answer
+      return isContradicted(answer, { sources, own, path, tables }) ? settle() : answer
+    })
   }
 
   /** The suites whose Release file the client got; none when there is only one suite and so no disagreement. */
@@ -686,10 +616,10 @@ export class Suites {
   }
 
   /**
-   * The adoption under way whose suite may name the file. For an index it counts only when the client got a Release file that is not
+   * The suite that is being adopted and may name the file. For an index it counts only when the client got a Release file that is not
    * adopted yet. For another stored file it counts only when the client got any Release file of the suite lately.
    */
-  #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
+  #pendingFor(name: string, { stored, archive, client }: AskedFile): string | undefined {
     const index = indexKinds.has(archive.kind)
     if (this.adoptions.count === 0) return undefined
     for (const at of this.adoptions.waiting) {
@@ -702,7 +632,7 @@ export class Suites {
       // A new adoption of the client's Release file may find another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
-      if (!index || (given !== undefined && !adopted)) return this.adoptions.pending(at)
+      if (!index || (given !== undefined && !adopted)) return at
     }
     return undefined
   }
@@ -724,14 +654,11 @@ function isRelease(generation: Generation, digest: string): boolean {
   )
 }
 
-function suitesOf(sources: readonly Source[]): readonly string[] {
-  return [...new Set(sources.map(({ suite }) => suite.at))]
-}
-
-/** The keys of an index. A Release file may name one index in several directories. */
-function indexesOf({ suite, generation, table }: Source): readonly string[] {
-  const paths = generation.contents.filter(({ digest }) => digest === table)
-  return paths.flatMap(({ path }) => keyIn(suite.at, path) ?? [])
+/** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
+function ownFirst(sources: readonly Source[], own: ReadonlySet<string>): readonly Source[] {
+  if (own.size === 0) return sources
+  const isOwn = ({ suite }: Source) => own.has(suite.at)
+  return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {
