@@ -24,8 +24,7 @@ import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts
 import type { ExpectedContent } from '../store/content/checks.ts'
 import type { Download } from '../store/content/download.ts'
 import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
-import type { NamedContent } from '../suites/generation.ts'
-import type { Claim } from '../suites/generation.ts'
+import type { Claim, NamedContent } from '../suites/generation.ts'
 import type { Answer, Question } from './origin-question.ts'
 
 /** A claim. It has no generation when it comes from one that is not adopted yet. */

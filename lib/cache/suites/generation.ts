@@ -446,7 +446,13 @@ const hasMembersOfSuite = recordOf({
   waiting: optional(listOf(isWaiting)),
   given: optional(recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })),
   open: optional(recordOf({ ...permission, until: isNumber })),
-  policy: optional(recordOf({ verify: oneOf('require', 'prefer'), keyrings: listOf(isText), listed: optional(oneOf(true)) })),
+  policy: optional(
+    recordOf({
+      verify: oneOf('require', 'prefer'),
+      keyrings: listOf(isText),
+      listed: optional(oneOf(true)),
+    }),
+  ),
 })
 
 function isSuite(value: unknown): value is Suite {

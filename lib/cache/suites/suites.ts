@@ -19,16 +19,16 @@ import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/retention-rules.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
+import { ClaimsBySha256 } from './claims-by-sha256.ts'
+import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
 import {
   baseOf,
   type Claim,
   type Content,
   type Generation,
   generationOf,
-  halfOf,
   keysOf,
   type ListedContent,
-  type NamedContent,
   type ReleaseFile,
   releaseIn,
   releasesOf,
@@ -37,7 +37,6 @@ import {
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { pastFiles } from './past.ts'
-import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
@@ -81,8 +80,6 @@ const mostLost = 10_000
 const mostAgreements = 100
 const none: readonly string[] = []
 const mostUncompared = 1000
-/** The SHA-512 of at most this many contents are remembered. */
-const mostHashed = 10_000
 /** Valid-Until is close in this last part of the time from Date to Valid-Until. */
 const lastPart = 0.1
 
@@ -99,15 +96,11 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
-
   /** The suites that are not compared with indexes since a reload. A later reload may change that. */
   readonly #uncompared = recentEntries<string, true>(mostUncompared)
-
   /** The suites of which the log has said that a request did not wait for them any longer. */
   readonly #late = recentEntries<string, true>(mostUncompared)
-
-  /** The SHA-512 of contents by their SHA-256. A promise that found none is removed. */
-  readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
+  readonly #claims: ClaimsBySha256
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -126,6 +119,7 @@ export class Suites {
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
+    this.#claims = new ClaimsBySha256(parts, this.adoptions)
   }
 
   /** Reads the suites of an earlier run. Never rejects. */
@@ -146,7 +140,8 @@ export class Suites {
     for (const { at, policy } of this.#known.all) {
       const now = policyOf(at)
       if (now === undefined) this.#uncompared.set(at, true)
-      if (!isDeepStrictEqual(now, policy)) this.adoptions.queue(at)
+      const differs = policy !== undefined && !isDeepStrictEqual(now, policy)
+      if (now === undefined || differs) this.adoptions.queue(at)
     }
     for (const at of [...this.#uncompared.keys()]) {
       if (policyOf(at) === undefined) continue
@@ -423,66 +418,9 @@ export class Suites {
     const found = indexKinds.has(archive.kind)
       ? this.#findIndex(name, client, lost)
       : this.#findFile(name, client, lost)
-    return continueWhenReady(found, answer => this.#bySha256(answer, stored))
-  }
-
-  /**
-   * Turns a claim by SHA-512 into one by SHA-256, when its content is the stored one or is in use. `unknown` when the stored content
-   * cannot be hashed in time.
-   */
-  #bySha256(answer: Answer, stored: Entry | undefined): Answer | Promise<Answer> {
-    if (typeof answer === 'string') return answer
-    return answer.others === undefined
-      ? this.#claimBySha256(answer, stored)
-      : this.#anyBySha256(answer, answer.others, stored)
-  }
-
-  /** The same for a file that may have one of several contents. The stored one comes first when it is among them. */
-  async #anyBySha256(
-    { others: _, by, ...claim }: Claim,
-    others: readonly NamedContent[],
-    stored: Entry | undefined,
-  ): Promise<Answer> {
-    const all: Claim[] = []
-    for (const content of [{ ...claim, by }, ...others]) {
-      const found = await this.#claimBySha256({ ...claim, by: undefined, ...content }, stored)
-      if (typeof found === 'string') return found
-      all.push(found)
-    }
-    const place = Math.max(
-      0,
-      all.findIndex(({ digest }) => digest === stored?.digest),
+    return continueWhenReady(found, answer =>
+      typeof answer === 'string' ? answer : this.#claims.of(answer, stored),
     )
-    const [first = all[0]] = all.splice(place, 1)
-    return first === undefined ? 'unknown' : { ...first, others: all }
-  }
-
-  #claimBySha256(answer: Claim, stored: Entry | undefined): Answer | Promise<Answer> {
-    if (answer.by === undefined) return answer
-    const { by: _, ...claim } = answer
-    const inUse = claim.generation.contents.find(
-      ({ sha512 }) => sha512 !== undefined && halfOf(sha512) === claim.digest,
-    )
-    if (inUse !== undefined) return { ...claim, digest: inUse.digest }
-    if (stored === undefined || stored.size !== claim.size) return answer
-    return this.#sha512Of(stored).then(sha512 => {
-      if (sha512 === undefined) return 'unknown'
-      return halfOf(sha512) === claim.digest ? { ...claim, digest: stored.digest } : answer
-    })
-  }
-
-  #sha512Of({ digest, size }: Content): Promise<string | undefined> {
-    const { clock, wait } = this.#parts
-    let found = this.#sha512s.get(digest)
-    if (found === undefined) {
-      found = this.adoptions.sha512([{ digest, size }]).then(
-        sha512s => sha512s.get(digest),
-        () => undefined,
-      )
-      this.#sha512s.set(digest, found)
-      void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
-    }
-    return resultInTime(found, clock, wait())
   }
 
   /**

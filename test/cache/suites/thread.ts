@@ -74,7 +74,7 @@ t.test('what waits is rejected when the service stops', async t => {
   ])
 })
 
-t.test("archives of strangers do not keep those of others waiting", async t => {
+t.test('archives of strangers do not keep those of others waiting', async t => {
   const clock = new ManualClock(0)
   const thread = threadOf(clock)
   const hosts = [1, 2, 3, 4, 5, 6].map(n => `slow${n}.example.com`)
@@ -84,7 +84,10 @@ t.test("archives of strangers do not keep those of others waiting", async t => {
   for (const _ of hosts) clock.advance(quickTime)
   t.match((await honest).refused, [/honest/], 'within seven turns')
   await thread.close()
-  t.match(await ended, slow.map(() => ({ status: 'rejected' })))
+  t.match(
+    await ended,
+    slow.map(() => ({ status: 'rejected' })),
+  )
 })
 
 t.test('an archive that has had its time goes behind others, whenever its jobs came', async t => {
@@ -117,7 +120,9 @@ parentPort.on('message', ({ at, go }) => {
     return Object.assign(worker, { unref: () => undefined })
   })
   t.teardown(() => thread.close())
-  const long = thread.run(jobAt('long.example.org')).then(({ refused }) => messages.push(...refused))
+  const long = thread
+    .run(jobAt('long.example.org'))
+    .then(({ refused }) => messages.push(...refused))
   const next = thread.run(jobAt('next.example.org'))
   clock.advance(quickTime)
   t.match((await next).refused, [/next/])
