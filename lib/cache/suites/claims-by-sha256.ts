@@ -54,10 +54,7 @@ export class ClaimsBySha256 {
     return first === undefined ? 'unknown' : { ...first, others: all }
   }
 
-  #ofOne(
-    claim: Claim,
-    stored: Entry | undefined,
-  ): Claim | 'unknown' | Promise<Claim | 'unknown'> {
+  #ofOne(claim: Claim, stored: Entry | undefined): Claim | 'unknown' | Promise<Claim | 'unknown'> {
     if (claim.by === undefined) return claim
     const { by: _, ...bySha256 } = claim
     const inUse = claim.generation.contents.find(

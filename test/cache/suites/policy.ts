@@ -110,6 +110,7 @@ t.test('the policy of an archive is that of the place it is stored under', async
   t.strictSame(of('http://archive.example.org/debian/dists/stable'), {
     verify: 'require',
     keyrings: ['/key.gpg'],
+    listed: true,
   })
   t.equal(of('http://archive.example.org/debian/dists/stable', 'off'), undefined)
   t.equal(of('http://archive.example.org/other/dists/stable')?.verify, 'prefer')
