@@ -186,7 +186,7 @@ export const settings = group('', {
       'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie.',
+      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use from the moment it arrives, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie. What is under way is never cut for this: uploads, downloads and WebSockets last until the logout, or `session.lifetime`.',
     ),
     browser: setting(oneOf('optional', 'required'), 'optional').says(
       'Whether a session counts only together with the cookie `__Host-authproxy_browser`, which each browser has from its first login on. A session of another browser is refused in any case. `optional` accepts the cookie `__authproxy_session` alone, which scripts and health checks send; `required` refuses it, which also keeps a neighbour under the parent domain from setting a session of its own in a browser that has never been here.',

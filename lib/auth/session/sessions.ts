@@ -70,8 +70,6 @@ interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
-  /** The end of the newest token of each session, by session ID. Exchanges that an older token let through go on until then. */
-  readonly #renewed = recentEntries<string, Milliseconds>(20_000)
   /** The moment each browser was last redirected to the renewal of its session, by session ID. */
   readonly #led = recentEntries<string, Milliseconds>(20_000)
   /** The newest session of each browser that has recently logged in here, by the hash of its name. */
@@ -197,16 +195,18 @@ export class Sessions {
     return Math.max(this.#options.config().session.idle / 10, 30_000)
   }
 
-  /** Set-Cookie lines that renew a session; undefined when they would be too large, or it ended while its answer was under way. */
+  /**
+   * Set-Cookie lines that renew a session; undefined when they would be too large, when the session ended while its answer was
+   * under way, or when its browser has signed in again meanwhile. A request counts as use when it arrives, so a token that
+   * lapsed while the answer was under way is renewed.
+   */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
+    if (this.laterThan(session) !== undefined) return undefined
     // There is no wait between this check and the choice of the key, or a session whose key was removed would get a token of
     // the new key.
     if (this.#removed.has(session.id) || this.whyEnded(session) !== undefined) return undefined
-    const lapses = this.#nextLapse(session)
     const written = await this.#write(session, request)
-    if ('tooLarge' in written) return undefined
-    this.#renewed.set(session.id, lapses)
-    return written
+    return 'tooLarge' in written ? undefined : written
   }
 
   /** The session of a later login in the same browser; undefined when there is none. */
@@ -217,11 +217,14 @@ export class Sessions {
       : undefined
   }
 
-  /** Why a session that let an exchange through is no longer valid; undefined while it, or its newest token, is valid. */
+  /**
+   * Why a session that let an exchange through has ended; undefined while it lasts. The idle timeout does not count here: a
+   * session is in use for as long as one of its exchanges is under way.
+   */
   whyEnded(session: ReadSession): SessionEnd | undefined {
-    if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
-    const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
-    return this.#whyOver(session, lapses)
+    return this.#options.tokens.hasKeyOf(session)
+      ? this.#whyOver(session, session.expires)
+      : 'revoked'
   }
 
   /** Set-Cookie lines that remove every session cookie. Answers under way do not renew the session read from these fields. */
@@ -249,7 +252,8 @@ export class Sessions {
     const wanted = sameUser(user)
     const seen = new Set<string>()
     for (const session of tokens.rememberedSessions()) {
-      if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
+      if (sameUser(session.subject) !== wanted || !tokens.hasKeyOf(session)) continue
+      if (this.#whyOver(session) !== undefined) continue
       seen.add(session.id)
     }
     const added = await revocations.add({ user })
