@@ -7,6 +7,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
+import { isOfBrowser } from '../access/navigation.ts'
 import type { Config } from '../config/config.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import {
@@ -234,6 +235,11 @@ export class Sessions {
     return clearingLines(request.fields, this.#options.config().domain)
   }
 
+  /** Whether there is a list of ended sessions. Without one, a session ends only with the cookies of its browser. */
+  get canRevoke(): boolean {
+    return this.#options.revocations !== undefined
+  }
+
   /**
    * Ends sessions everywhere, copied cookies included. Answers false, and ends nothing, when the revocation list is off, or too
    * full for `anyone`. The promise settles when the revocation is on disk.
@@ -280,7 +286,7 @@ export class Sessions {
         reasons.push(session)
         continue
       }
-      const over = this.#whyOfOther(session, browser) ?? this.#whyOver(session)
+      const over = this.#whyOfOther(session, { browser, fields }) ?? this.#whyOver(session)
       if (over === undefined) return { session, reasons }
       reasons.push(over)
     }
@@ -289,15 +295,17 @@ export class Sessions {
 
   /**
    * The reason why a session does not belong to the browser that sends it: another host of the parent domain may have set its
-   * cookie. Without the cookie of the browser this is unknown, and the setting `session.browser` decides.
+   * cookie. Every browser that has logged in here has the cookie of the browser, so one without it has another's session, or a
+   * neighbour has pushed that cookie out. Programs send what they like; `session.browser` decides about them.
    */
   #whyOfOther(
     session: ReadSession,
-    browser: string | undefined,
+    { browser, fields }: { readonly browser: string | undefined; readonly fields: Fields },
   ): 'other-browser' | 'no-browser-cookie' | undefined {
     if (browser !== undefined) return session.browser === browser ? undefined : 'other-browser'
     const { browser: cookie } = this.#options.config().session
-    return cookie === 'required' ? 'no-browser-cookie' : undefined
+    const needed = cookie === 'required' || isOfBrowser(fields)
+    return needed ? 'no-browser-cookie' : undefined
   }
 
   /** The reason why a session is not valid now; undefined when it is. */

@@ -214,7 +214,7 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
   const usedIds: UsedIds = {
     async consume(ids) {
       used.push(...ids)
-      return true
+      return 'first'
     },
     livingMarks: () => [],
     close: async () => {},
