@@ -51,6 +51,15 @@ t.test('an ID is used once, also after a restart, until its message is too old',
   t.equal(text().match(/\["/g)?.length, 1, 'the others have been dropped')
 })
 
+t.test('a list without room is not taken for a replay', async t => {
+  const { open } = arranged(t)
+  const cache = await open()
+  const many = Array.from({ length: 100_001 }, (_, i) => String(i))
+  t.equal(await cache.consume(many, start + 1000), 'full')
+  t.equal(await cache.consume(['1'], start + 1000), 'first', 'and nothing of it is used up')
+  await cache.close()
+})
+
 t.test('two processes over one file lose nothing of each other', async t => {
   const { open } = arranged(t)
   const [one, other] = [await open(), await open()]
