@@ -42,7 +42,7 @@ t.test('forms of own pages', { skip: noBrowser, timeout: 600_000 }, async t => {
     }
   }
 
-  await t.test('93: a page of a neighbour and one without an origin are asked about', async t => {
+  await t.test('92: a page of a neighbour and one without an origin are asked about', async t => {
     const at = await lab.stage(t)
     await signIn(at)
     // With a session the browser sends it along from a neighbour, and the application judges by Origin, as without a gateway.

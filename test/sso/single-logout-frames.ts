@@ -38,17 +38,19 @@ async function showFrame({ context, page, whole }: At, origin: string): Promise<
   await context.route(`${origin}/signing-out`, route =>
     route.fulfill({ contentType: 'text/html', body }),
   )
+  // The gateway of the test is on the loopback, and the page of the IdP is not: browsers ask the person about that.
+  await context.grantPermissions(['local-network-access'], { origin })
   await page.goto(`${origin}/signing-out`)
 }
 
 t.test('messages by POST', { skip: noBrowser, timeout: 600_000 }, async t => {
   const lab = await PageLab.open(t)
-  const metadata = { logoutBindings: ['post'] as const, loginBindings: ['post'] as const }
+  const metadata = { logoutBindings: ['post'] as const, signOnBindings: ['post'] as const }
 
   for (const revocation of [true, false]) {
     await t.test(`a hidden frame of the IdP gets its answer, revocation ${revocation}`, async t => {
       const settings = { session: { revocation } }
-      const at = await lab.stage(t, { gateway: { metadata, settings } })
+      const at = await lab.stage(t, { gateway: { profile: 'entra', metadata, settings } })
       await signIn(at)
       const answers: string[] = []
       at.page.on('request', request => {
@@ -60,20 +62,16 @@ t.test('messages by POST', { skip: noBrowser, timeout: 600_000 }, async t => {
       t.ok(await eventually(() => answers.length > 0))
       const [answer = ''] = answers
       const text = new URLSearchParams(answer).get('SAMLResponse') ?? ''
-      t.match(
-        Buffer.from(text, 'base64').toString(),
-        revocation ? /status:Success/ : /status:Responder/,
-      )
+      // The IdP of the test is of the same site, so the browser sends the session along from the page that posts again.
+      t.match(Buffer.from(text, 'base64').toString(), /status:Success/)
       await at.page.goto(`${at.base}/fields`)
-      if (revocation) {
-        const logins = () => at.whole.log.lines.filter(({ message }) => message === 'signed in')
-        t.ok(await eventually(() => logins().length === 2), 'the session had ended')
-      }
+      const logins = () => at.whole.log.lines.filter(({ message }) => message === 'signed in')
+      t.ok(await eventually(() => logins().length === 2), 'the session had ended')
     })
   }
 
   await t.test('70: a frame of another site shows nothing of it', async t => {
-    const at = await lab.stage(t, { gateway: { metadata } })
+    const at = await lab.stage(t, { gateway: { profile: 'entra', metadata } })
     await signIn(at)
     const refused: string[] = []
     at.page.on('console', message => {
@@ -84,7 +82,7 @@ t.test('messages by POST', { skip: noBrowser, timeout: 600_000 }, async t => {
   })
 
   await t.test('the posts to the identity provider say our origin', async t => {
-    const at = await lab.stage(t, { gateway: { metadata } })
+    const at = await lab.stage(t, { gateway: { profile: 'entra', metadata } })
     const origins: Array<string | undefined> = []
     at.page.on('request', request => {
       const isPost = request.method() === 'POST' && request.url().startsWith(at.whole.idp.baseUrl)
@@ -102,17 +100,15 @@ t.test('messages by POST', { skip: noBrowser, timeout: 600_000 }, async t => {
     await at.context.route(sp.acsUrl, async route => {
       posts += 1
       if (posts > 1) return route.continue()
-      // The gateway takes the first one, and its reply is lost.
+      // The gateway takes the first one, and its reply is slow: the person clicks the button.
       await route.fetch({ maxRedirects: 0 }).catch(() => {})
-      await route.abort()
+      await at.page.click('button', { noWaitAfter: true })
     })
     await at.page.goto(`${at.base}/deep?x=1#part`).catch(() => {})
-    t.ok(await eventually(() => posts === 1))
-    await at.page.waitForTimeout(0)
-    await at.page.goBack().catch(() => {})
-    await at.page.goto(`${at.base}/deep?x=1#part`)
     await at.page.locator('text=the application').waitFor()
     t.equal(at.page.url(), `${at.base}/deep?x=1#part`)
     t.same(at.whole.records('SAML-ERROR'), [])
+    const again = at.whole.log.lines.filter(({ message }) => message === 'the login begins again')
+    t.equal(again[0]?.facts['code'], 'replay')
   })
 })

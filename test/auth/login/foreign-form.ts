@@ -104,7 +104,7 @@ t.test(
   },
 )
 
-t.test('93: no page of another origin has its form sent unasked, whatever it hides', async t => {
+t.test('92: no page of another origin has its form sent unasked, whatever it hides', async t => {
   const { browser, idp, backend } = await whole(t)
   await browser.signIn(idp)
   const ways: ReadonlyArray<Record<string, string>> = [

@@ -114,7 +114,7 @@ t.test('and where no cookie comes then either, the IdP is not told of a success'
 })
 
 t.test(
-  '94: a signed LogoutRequest for somebody else, posted by another site, removes no cookie',
+  '93: a signed LogoutRequest for somebody else, posted by another site, removes no cookie',
   async t => {
     for (const revocation of [true, false]) {
       const lab = await SamlLab.open(t, 'entra')

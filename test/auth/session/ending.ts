@@ -241,7 +241,7 @@ t.test('the answer of an earlier session does not take the place of a later logi
 })
 
 t.test(
-  '92: what a passthrough token let through ends when the token expires, and the client is not blamed',
+  '91: what a passthrough token let through ends when the token expires, and the client is not blamed',
   async t => {
     const left = new EventEmitter()
     const target = await nodeBackend(t, (_, response) => {
@@ -269,7 +269,7 @@ t.test(
   },
 )
 
-t.test('92: a request that was cut before its answer is not the client’s doing', async t => {
+t.test('91: a request that was cut before its answer is not the client’s doing', async t => {
   const { asked, gateway, cookie, connect, pass } = await patient(t)
   const client = await connect()
   const taken = once(asked, 'taken')
