@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createApplication } from '../../../dev/demo/application.ts'
-import { startListening } from '../../../dev/idp/command.ts'
-import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { createApplication } from '../../demo/application.ts'
+import { startListening } from '../../demo/idp/command.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 
 t.test('any target is answered, and a name beyond ASCII shown as it is', async t => {
   const application = createApplication()

@@ -3,7 +3,7 @@
  */
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
-import { tinyArchive } from '../test/fixtures/archive/tiny-archive.ts'
+import { tinyArchive } from '../../test/fixtures/archive/tiny-archive.ts'
 
 const debian = 'http://deb.example.org/debian'
 const security = 'http://security.example.org/debian-security'

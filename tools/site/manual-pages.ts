@@ -1,7 +1,7 @@
 /**
  * Manual pages as HTML: the requests of man(7) that the manuals of this repository use. Any other request is an error.
  */
-import { escapeHtml } from '../lib/template.ts'
+import { escapeHtml } from '../../lib/template.ts'
 import { Anchors, codeHtml } from './documents.ts'
 
 type Font = 'B' | 'I' | 'R'

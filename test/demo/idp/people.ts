@@ -1,5 +1,5 @@
 import t from 'tap'
-import { people, readPeople } from '../../../dev/idp/people.ts'
+import { people, readPeople } from '../../../demo/idp/people.ts'
 
 t.test('the cast has one of each kind, and different names', async t => {
   t.equal(new Set(people.map(({ name }) => name)).size, people.length)

@@ -3,7 +3,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { escapeHtml } from '../lib/template.ts'
+import { escapeHtml } from '../../lib/template.ts'
 
 /** A page of a program that has its picture taken. */
 export interface Subject {

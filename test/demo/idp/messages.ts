@@ -1,5 +1,5 @@
 import t from 'tap'
-import { serviceOf } from '../../../dev/idp/messages.ts'
+import { serviceOf } from '../../../demo/idp/messages.ts'
 
 t.test('gateways of this machine are known by their entity ID', async t => {
   t.strictSame(serviceOf('https://localhost:8443/saml/metadata', []), {

@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { publish, type Signer, suite, withNewKey } from '../tools/packaging/apt-repository.ts'
+import { publish, type Signer, suite, withNewKey } from './packaging/apt-repository.ts'
 
 await run('package-repository', async () => {
   const { values, positionals } = parseArgs({

@@ -11,8 +11,8 @@ import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { metricsList } from '../tools/metrics-list.ts'
-import { designWithMap } from '../tools/source-map.ts'
+import { metricsList } from './metrics-list.ts'
+import { designWithMap } from './source-map.ts'
 
 await run('manual', async () => {
   const files = [

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkDevIdp, demo, devIdp } from '../../../dev/idp/arguments.ts'
+import { checkDevIdp, demo, devIdp } from '../../../demo/idp/arguments.ts'
 import { helpText, type Program, readArguments } from '../../../lib/command-line.ts'
 
 function optionsOf<P extends Program>(program: P, argv: readonly string[], directory = '/') {

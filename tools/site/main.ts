@@ -4,9 +4,9 @@
  */
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { packageRoot } from '../lib/package.ts'
-import { exitCodes, print, run } from '../lib/program.ts'
-import { noBrowser } from '../test/fixtures/sso/browser.ts'
+import { packageRoot } from '../../lib/package.ts'
+import { exitCodes, print, run } from '../../lib/program.ts'
+import { noBrowser } from '../../test/fixtures/sso/browser.ts'
 import { buildSite, picturesDirectory } from './build.ts'
 import { makeReadmePictures, takePictures } from './screenshots.ts'
 

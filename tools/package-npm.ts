@@ -6,10 +6,10 @@ import { mkdir, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { buildVersion } from '../tools/packaging/build-version.ts'
-import { buildNpmPackage } from '../tools/packaging/npm-package.ts'
-import { products } from '../tools/packaging/products.ts'
-import { programFiles } from '../tools/packaging/program-files.ts'
+import { buildVersion } from './packaging/build-version.ts'
+import { buildNpmPackage } from './packaging/npm-package.ts'
+import { products } from './packaging/products.ts'
+import { programFiles } from './packaging/program-files.ts'
 
 await run('package-npm', async () => {
   const [, , directory] = process.argv

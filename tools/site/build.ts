@@ -5,8 +5,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { packageVersion } from '../lib/package.ts'
-import { escapeHtml } from '../lib/template.ts'
+import { packageVersion } from '../../lib/package.ts'
+import { escapeHtml } from '../../lib/template.ts'
 import { codeHtml, documentHtml } from './documents.ts'
 import { linkBetween, placeOf, sourceLinked } from './links.ts'
 import { manualHtml } from './manual-pages.ts'
@@ -35,7 +35,7 @@ export async function buildSite(root: string, directory: string): Promise<readon
   for (const name of readdirSync(directory)) {
     if (name !== picturesDirectory) await rm(join(directory, name), { recursive: true })
   }
-  await cp(join(root, 'site/assets'), join(directory, 'assets'), { recursive: true })
+  await cp(join(root, 'tools/site/assets'), join(directory, 'assets'), { recursive: true })
   await cp(join(root, 'templates/operations/favicon.ico'), join(directory, 'assets/favicon.ico'))
   await writeFile(join(directory, 'assets/search-index.js'), searchIndex(pages))
   for (const source of maker.pictures) await copyInto(directory, source, root)

@@ -2,7 +2,7 @@
  * Documents of the repository as HTML. Knows Markdown as the documents use it; HTML within them is an error, but for comments.
  */
 import { Marked, type Tokens } from 'marked'
-import { escapeHtml } from '../lib/template.ts'
+import { escapeHtml } from '../../lib/template.ts'
 
 /** How a document's links and pictures are written; the argument is what stands in the document. */
 export interface Addresses {

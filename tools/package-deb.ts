@@ -9,11 +9,11 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { buildVersion } from '../tools/packaging/build-version.ts'
-import { fetchNode, nodeArchitectures, nodePin } from '../tools/packaging/carried-node.ts'
-import { buildDebianPackage } from '../tools/packaging/debian-package.ts'
-import { products } from '../tools/packaging/products.ts'
-import { programFiles } from '../tools/packaging/program-files.ts'
+import { buildVersion } from './packaging/build-version.ts'
+import { fetchNode, nodeArchitectures, nodePin } from './packaging/carried-node.ts'
+import { buildDebianPackage } from './packaging/debian-package.ts'
+import { products } from './packaging/products.ts'
+import { programFiles } from './packaging/program-files.ts'
 
 await run('package-deb', async () => {
   const { values, positionals } = parseArgs({

@@ -95,7 +95,7 @@ export function sectionsOf(root: string): readonly Section[] {
   const all = Object.assign({}, ...Object.values(listed))
   for (const source of ['.', 'docs', 'bench'].flatMap(folder => documentsIn(root, folder))) {
     if (!Object.hasOwn(all, source))
-      throw new Error(`${source} stands in no section of site/navigation.ts`)
+      throw new Error(`${source} stands in no section of tools/site/navigation.ts`)
   }
   const section = (title: string, pages: Listed): Section => ({
     title,

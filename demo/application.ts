@@ -18,8 +18,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { join } from 'node:path'
 import { type Duplex, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { packageRoot } from '../../lib/package.ts'
-import { Templates, type View } from '../../lib/template.ts'
+import { packageRoot } from '../lib/package.ts'
+import { Templates, type View } from '../lib/template.ts'
 import { echo } from './websocket.ts'
 
 type Answer = (

@@ -1,7 +1,7 @@
 /**
  * The frame of every page: head, search, menu, content, the pages before and after it. Everything can be read and reached without a script.
  */
-import { escapeHtml } from '../lib/template.ts'
+import { escapeHtml } from '../../lib/template.ts'
 import { linkBetween, placeOf } from './links.ts'
 import { decisionsFolder, type Entry, type Section } from './navigation.ts'
 

@@ -17,12 +17,12 @@ import { parseArgs } from 'node:util'
 import { Failure } from '../lib/errors.ts'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
-import { buildVersion, isChanged, tagsOfCommit } from '../tools/packaging/build-version.ts'
-import { nodePin } from '../tools/packaging/carried-node.ts'
-import { dependenciesOf } from '../tools/packaging/npm-package.ts'
-import { type Product, products } from '../tools/packaging/products.ts'
-import { programFiles } from '../tools/packaging/program-files.ts'
-import { sbom } from '../tools/packaging/sbom.ts'
+import { buildVersion, isChanged, tagsOfCommit } from './packaging/build-version.ts'
+import { nodePin } from './packaging/carried-node.ts'
+import { dependenciesOf } from './packaging/npm-package.ts'
+import { type Product, products } from './packaging/products.ts'
+import { programFiles } from './packaging/program-files.ts'
+import { sbom } from './packaging/sbom.ts'
 
 await run('release', async () => {
   const { values, positionals } = parseArgs({
