@@ -6,6 +6,8 @@ import { type ChangingArchive, changingArchives } from '../../fixtures/archive/c
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { file } from '../../fixtures/http/scripted-origin.ts'
 
+t.setTimeout(300_000)
+
 const path = 'debian/pool/main/p/p_1_all.deb'
 
 /** An adopted suite whose package the origin has with another content; `get` says whether a client gets that. */

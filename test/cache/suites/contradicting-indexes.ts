@@ -10,6 +10,8 @@ import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const path = 'pool/main/t/tool_1.0_all.deb'
 const asked = { 'Cache-Control': 'max-age=0' }
+t.setTimeout(300_000)
+
 const settings = { freshness: { other: '1m' } }
 
 /** A suite with one index in each of these directories. Each names the same path with a content of its own. */
