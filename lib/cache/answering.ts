@@ -14,7 +14,7 @@ import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
-import { ChangeCounts } from './delay/changes.ts'
+import { ChangesInThread } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
@@ -27,7 +27,7 @@ import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { suitePolicy } from './suites/policy.ts'
+import { policiesOf } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
@@ -105,7 +105,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     memory,
     disk: parts.disk,
     wait: () => rules().config.suites.wait,
-    policyOf: at => suitePolicy(at, rules().config),
+    policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
       ahead.adopted(suite)
@@ -116,7 +116,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
-  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
   const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
@@ -146,7 +146,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     ahead,
     refreshing,
     delays,
-    changeCounts,
+    changes,
     shares,
     /**
      * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared

@@ -114,6 +114,8 @@ export class Answerer {
     const { file, claim, directives, now } = allowed
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
+      // Of several right contents the origin has to say which one it has.
+      if (claim.others !== undefined) return stored
       if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)

@@ -209,7 +209,12 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
     find('Adopted', moment(adopted))
-    if (claim.digest !== stored?.digest) {
+    const { contradicting, others } = claim
+    if (contradicting !== undefined) find('Contradiction', contradictionText(contradicting))
+    if (others !== undefined && claim.digest !== stored?.digest) {
+      const digests = [claim, ...others].map(({ digest }) => digest)
+      find('Must be', `one of the contents with the digests ${digests.join(', ')}`)
+    } else if (claim.digest !== stored?.digest) {
       const digest =
         claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
       find('Must be', `${claim.size} bytes with ${digest}`)
@@ -245,6 +250,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(verdict)
   return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** What it means for a file that these indexes contradict each other about it. */
+function contradictionText(indexes: readonly string[]): string {
+  return `${indexes.join(' and ')} name different contents for it, which is an error of the archive. A client gets what the index names that it has fetched; where that is not known, any of these contents that the origin has`
 }
 
 /** Whether the store has a content under another name, and may give it under this one. */

@@ -33,6 +33,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
+import type { Claim } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 import { asksForItself, isOfNoArchive, mayDiffer } from './client-fields.ts'
 import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
@@ -43,7 +44,7 @@ export interface FileRequest {
   readonly archive: ArchivePath
   readonly stored: Reading
   /** The content that an adopted index names for the file. */
-  readonly claim?: { readonly digest: string } | undefined
+  readonly claim?: Pick<Claim, 'digest' | 'others'> | undefined
   /** Whether an index that may name the file is still being read. */
   readonly awaited?: boolean
   readonly directives: RequestDirectives
@@ -127,7 +128,8 @@ function withoutAsking(request: FileRequest): Decision {
     return { use: 'store', because: 'immutable', entry: stored }
   }
   // The client wants exactly the content that its Release file names.
-  if (claim !== undefined) return { use: 'store', because: 'as-released', entry: stored }
+  if (claim !== undefined && claim.others === undefined)
+    return { use: 'store', because: 'as-released', entry: stored }
   const because = objection(request, stored, remaining)
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
@@ -272,6 +274,8 @@ function isImmutable(
   if (path.snapshot !== undefined && stored.validated >= path.snapshot + SETTLING) return true
   if (!path.immutable || path.kind !== 'pool') return path.immutable
   const { settings, now, claim, suites } = circumstances
+  // Indexes name several contents for it, so the origin may have another one than before.
+  if (claim?.others !== undefined) return false
   if (!isFromTheFuture(stored, now) && residentTime(stored, now) <= settings.other) return true
   if (claim !== undefined) return true
   return suites === undefined ? stored.verified?.by === 'index' : suites.confirms(stored)
