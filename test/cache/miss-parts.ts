@@ -128,7 +128,7 @@ t.test('HEAD never downloads: miss, hit, stale, and while a fill is flying', asy
   t.equal(methods(), 'HEAD HEAD HEAD GET HEAD')
 
   const half = new Gate()
-  origin.at('/flying', file({ content, pauses: [{ at: 5, gate: half }] }))
+  origin.at('/flying', file({ content, lastModified: date, pauses: [{ at: 5, gate: half }] }))
   const client = await cache.client()
   await client.request('GET', origin.url('/flying'))
   await client.head()
