@@ -17,6 +17,7 @@ import { ChangeCounts } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
+import { LateHeads } from './fetch/late-heads.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import type { Rules } from './policy/policy.ts'
@@ -67,6 +68,11 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     log: fetchLog,
     onFailover,
     places: uri => placesOf(uri, rules().config.archives),
+    late: new LateHeads({
+      clock,
+      timeouts: () => rules().config.timeouts,
+      connections: () => rules().config.limits.originConnections,
+    }),
     impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
   const ask = askOrigins({ ...parts, log: fetchLog, mirrors })

@@ -13,7 +13,7 @@ import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
+import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
   type IncomingContent,
@@ -221,7 +221,7 @@ export class Answerer {
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
   ): Promise<Response> {
     const { request, file } = allowed
-    const { fetcher, clock, delays } = this.#parts
+    const { fetcher, clock, delays, rules } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
     if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
@@ -233,13 +233,14 @@ export class Answerer {
       return this.#head(allowed, undefined)
     }
     const fetching = fetcher.fetch(wanted)
-    const found = await resultInTime(fetching.found, clock, firstByteDeadline)
+    const patience = clientPatience(rules().config.timeouts)
+    const found = await resultInTime(fetching.found, clock, patience)
     const missing = superseded === undefined ? lacking : 'superseded'
     const because = fetching.joined ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
-        return unavailableResponse(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
+        return unavailableResponse(allowed, slowOrigin(origin, `the fetch goes on, try again. ${lateAdvice}`))
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling': {
@@ -360,7 +361,8 @@ export class Answerer {
   async #head(allowed: AllowedRequest, entry: Entry | undefined): Promise<Response> {
     const { request, file } = allowed
     const { ask, clock, rules, store } = this.#parts
-    const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
+    const { timeouts } = rules().config
+    const wait = entry ? timeouts.revalidation : clientPatience(timeouts)
     try {
       const { uri } = file
       const via = sharedChain(request.fields, pseudonyms)
