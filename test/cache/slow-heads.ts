@@ -3,10 +3,18 @@
  * in the end; what one can give does not wait.
  */
 import t, { type Test } from 'tap'
+import { pause } from '../../lib/async/deadline.ts'
+import { changingArchive } from '../fixtures/archive/changing-archive.ts'
 import { type Settings, TestCache } from '../fixtures/cache/cache.ts'
 import { ScriptedDns } from '../fixtures/http/dns.ts'
 import type { RawClient } from '../fixtures/http/raw-client.ts'
-import { file, inTurn, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
@@ -212,7 +220,10 @@ t.test('a name look-up that hangs is 503 in time', async t => {
   dns.set('slow.example.org', () => never.pass().then(() => []))
   const client = await cache.client()
   await client.request('GET', `http://slow.example.org${deb}`)
-  await cache.until(() => dns.asked('slow.example.org') > 0, () => false)
+  await cache.until(
+    () => dns.asked('slow.example.org') > 0,
+    () => false,
+  )
   clock.advance(20 * second)
   t.equal(await statusOf(client), 503)
 })
@@ -233,7 +244,10 @@ t.test('a file that changes arrives although each head takes 20 seconds', async 
   clock.advance(10 * second)
   const update = { 'Cache-Control': 'max-age=0' }
   let gate = new Gate()
-  origin.at(path, slow(file({ content: 'two', etag: '"2"' }), () => gate))
+  origin.at(
+    path,
+    slow(file({ content: 'two', etag: '"2"' }), () => gate),
+  )
   const first = await ask(path, update)
   await pass(5 * second)
   t.equal((await first.response()).text, 'one', 'no client waits longer for it than before')
@@ -245,4 +259,34 @@ t.test('a file that changes arrives although each head takes 20 seconds', async 
   await pass(5 * second)
   t.equal((await next.response()).text, 'two')
   gate.open()
+})
+
+t.test('a new Release arrives although each head takes 20 seconds', async t => {
+  const archive = await changingArchive(t, { settings: { freshness: { floor: '5s' } } })
+  const { origin, cache, clock } = archive
+  archive.serve(await archive.ofDay(1))
+  await archive.update()
+  for (const [path, content] of await archive.ofDay(2)) {
+    const script = file({ content, etag: `"2-${path}"` })
+    origin.at(`/${path}`, async answer => {
+      await pause(clock, 20 * second)
+      return script(answer)
+    })
+  }
+  const update = async (): Promise<string> => {
+    let done = false
+    const answer = archive.get(archive.release).finally(() => {
+      done = true
+    })
+    await cache.until(() => done)
+    return /^Version: \d/.exec((await answer).text)?.[0] ?? ''
+  }
+  const begun = clock.elapsed()
+  t.equal(await update(), 'Version: 1', 'no client waits for it')
+  while ((await update()) === 'Version: 1') {
+    if (clock.elapsed() - begun > 120 * second) break
+    clock.advance(5 * second)
+  }
+  t.equal(await update(), 'Version: 2')
+  t.notOk(clock.elapsed() - begun > 70 * second)
 })

@@ -240,7 +240,10 @@ export class Answerer {
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
-        return unavailableResponse(allowed, slowOrigin(origin, `the fetch goes on, try again. ${lateAdvice}`))
+        return unavailableResponse(
+          allowed,
+          slowOrigin(origin, `the fetch goes on, try again. ${lateAdvice}`),
+        )
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling': {
