@@ -1,5 +1,5 @@
 /**
- * Answers a request as `lookup` has decided: hits, revalidations, misses, and HEAD, which never downloads content. When an origin
+ * Answers a request as `lookup` has decided: hits, revalidations and misses. HEAD is GET without content. When an origin
  * fails, stored content answers if possible, else an error after which apt tries again.
  */
 import { randomBytes } from 'node:crypto'
@@ -16,6 +16,7 @@ import type { ArchivePath } from '../archive/path.ts'
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
+  type FetchOutcome,
   type IncomingContent,
   type OriginAnswer,
   proofOf,
@@ -23,7 +24,7 @@ import {
   WrongContent,
 } from '../fetch/found.ts'
 import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
-import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import { isGone, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
@@ -122,21 +123,14 @@ export class Answerer {
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: AllowedRequest, entry: Entry): Promise<Response> {
-    const { request, file } = allowed
-    const { fetcher, clock, updates, delays, rules } = this.#parts
+    const { file } = allowed
+    const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
     if (fetcher.isSlow(file.uri)) {
-      if (request.method !== 'HEAD') this.#probe(wanted, entry)
+      this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
-    }
-    if (request.method === 'HEAD') {
-      // The fields of the origin could be those of a waiting generation.
-      const delay = file.archive.kind === 'release' ? delays.reason(file.key) : undefined
-      return delay === undefined
-        ? this.#head(allowed, entry)
-        : this.fromStore(allowed, entry, delay)
     }
     if (file.archive.detached && allowed.claim !== undefined) {
       const answer = await this.#signature(allowed, wanted)
@@ -191,7 +185,7 @@ export class Answerer {
     const { request, file, claim } = allowed
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
-    const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
+    const answer = await this.#signature(allowed, wanted)
     return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
   }
 
@@ -229,14 +223,16 @@ export class Answerer {
     const wanted = wantedOf(allowed, superseded)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
-    if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
-      return this.#head(allowed, undefined)
-    }
-    const fetching = fetcher.fetch(wanted)
-    const patience = clientPatience(rules().config.timeouts)
-    const found = await resultInTime(fetching.found, clock, patience)
+    // HEAD is GET without content, and begins no download.
+    const headAlone = request.method === 'HEAD' && !fetcher.isFetching(file.key)
+    const hasCopy = superseded !== undefined || lacking === 'unreadable'
+    const fetching = headAlone ? undefined : fetcher.fetch(wanted)
+    const found =
+      fetching === undefined
+        ? await this.#askForHead(allowed, { hasCopy })
+        : await resultInTime(fetching.found, clock, clientPatience(rules().config.timeouts))
     const missing = superseded === undefined ? lacking : 'superseded'
-    const because = fetching.joined ? 'joined' : missing
+    const because = fetching?.joined === true ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
@@ -254,6 +250,7 @@ export class Answerer {
         return this.#failed(allowed, failure)
       }
       case 'answered': {
+        if (headAlone && found.status === 200) return originHead(allowed, found)
         const gone = superseded === undefined
         const otherwise = isGone(found.status)
           ? await this.#otherwise(allowed, { gone })
@@ -360,34 +357,27 @@ export class Answerer {
     else if (status === 200 || status === 206 || status === 304) suites[how](client, entry)
   }
 
-  /** Answers HEAD by asking the origin with HEAD. A stored copy answers when the origin is late or fails. */
-  async #head(allowed: AllowedRequest, entry: Entry | undefined): Promise<Response> {
-    const { request, file } = allowed
-    const { ask, clock, rules, store } = this.#parts
-    const { timeouts } = rules().config
-    const wait = entry ? timeouts.revalidation : clientPatience(timeouts)
+  /**
+   * The origin's answer about a file that the store lacks, to a client that wants no content. Undefined when the origin is late. A copy that
+   * cannot be used now may be right all the same, so nothing is remembered of it.
+   */
+  async #askForHead(
+    { request, file }: AllowedRequest,
+    { hasCopy }: { readonly hasCopy: boolean },
+  ): Promise<Exclude<FetchOutcome, { kind: 'validated' | 'filling' }> | undefined> {
+    const { ask, clock, rules } = this.#parts
+    const { uri } = file
+    const via = sharedChain(request.fields, pseudonyms)
+    const { lifetime } = request
     try {
-      const { uri } = file
-      const via = sharedChain(request.fields, pseudonyms)
-      const { lifetime } = request
-      const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
-      const answer = await resultInTime(asked, clock, wait)
-      answer?.response.content.close()
-      if (entry !== undefined && answer === undefined) {
-        return this.#stale(allowed, entry, 'stale-origin-slow')
-      }
-      if (answer === undefined) throw slowOrigin(file.about.origin)
+      const asked = askForHead(ask, { uri, stored: undefined, lifetime, via })
+      const answer = await resultInTime(asked, clock, clientPatience(rules().config.timeouts))
+      if (answer === undefined) return undefined
       const { response, certain } = answer
-      if (response.status === 200) return originHead(allowed, response)
-      // Only a GET decides whether a Release file is gone.
-      const doubtful = isGone(response.status) && file.archive.kind === 'release'
-      if (isGone(response.status) && !doubtful) store.remove(file.key)
-      return entry !== undefined && (doubtful || isOriginFailure(response))
-        ? this.#stale(allowed, entry, 'stale-origin-failed')
-        : this.#originSaid(allowed, { ...response, certain })
+      response.content.close()
+      return { ...response, kind: 'answered', certain: certain && !hasCopy }
     } catch (error) {
-      if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
-      if (error instanceof Failure) return unavailableResponse(allowed, error)
+      if (error instanceof Failure) return { kind: 'failed', failure: error }
       throw error
     }
   }

@@ -82,12 +82,12 @@ export function askOrigins(parts: AskParts): Ask {
 }
 
 /**
- * Asks with HEAD. A URL that is signed only for GET, like those of object stores, refuses HEAD. Then it asks with GET, and the caller
- * closes the content.
+ * Asks with HEAD. A URL that is signed only for GET, like those of object stores, refuses HEAD, and some servers have no file for it. Then
+ * it asks with GET, and the caller closes the content.
  */
 export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
   const answer = await ask({ ...question, method: 'HEAD' })
-  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  if (![400, 403, 404, 405, 410, 501].includes(answer.response.status)) return answer
   answer.response.content.close()
   return ask(question)
 }
