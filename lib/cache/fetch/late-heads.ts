@@ -55,13 +55,12 @@ export class LateHeads {
     this.#parts = parts
   }
 
-  /** Asks an origin. Rejects with the first failure when no request brings an answer. */
+  /** Asks an origin. Rejects with the last failure when no request brings an answer. */
   ask<Answer>({ origin, send, counts, drop }: Question<Answer>): Promise<Answer> {
     const { clock, timeouts } = this.#parts
     const end = clock.elapsed() + longestWait(timeouts())
     const lates = new Set<LateRequest>()
     let [underWay, place, settled] = [0, false, false]
-    let failure: unknown
     return new Promise((resolve, reject) => {
       const settle = (): void => {
         settled = true
@@ -107,10 +106,9 @@ export class LateHeads {
           },
           (error: unknown) => {
             ended()
-            failure ??= error
             if (settled || underWay > 0) return
             settle()
-            reject(failure)
+            reject(error)
           },
         )
       }
