@@ -20,6 +20,7 @@ import type { FetchEvents } from './fetch/found.ts'
 import { LateHeads } from './fetch/late-heads.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
+import { UnconfirmedOrigins } from './fetch/unconfirmed-origins.ts'
 import type { Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -87,7 +88,8 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),
     })
-  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
+  const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
+  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const ahead = new AheadFetches({
     ...shared,
@@ -138,6 +140,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   })
   return {
     fetcher,
+    unconfirmed,
     negative,
     answerer,
     suites,

@@ -388,10 +388,14 @@ export class Answerer {
     entry: Entry,
     because: StaleReason,
   ): Response | Promise<Response> {
-    const { serveStale } = this.#parts.rules().config.freshness
-    const { origin } = allowed.file.about
-    return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
-      ? this.fromStore(allowed, entry, because)
+    const { rules, fetcher } = this.#parts
+    const { serveStale } = rules().config.freshness
+    const { about, uri } = allowed.file
+    const { origin } = about
+    const ofSuite = because.startsWith('stale-suite')
+    const failure = ofSuite ? undefined : fetcher.trouble(uri)?.because
+    return ofSuite || serveStale === 'always' || allowsStale(entry)
+      ? this.fromStore({ ...allowed, failure }, entry, because)
       : unavailableResponse(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 

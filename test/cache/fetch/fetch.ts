@@ -17,6 +17,7 @@ import type { Claim } from '../../../lib/cache/suites/suites.ts'
 import type { OriginResponse } from '../../../lib/http/client/client.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { formatUri, type TargetUri } from '../../../lib/http/message/target.ts'
+import { UnconfirmedOrigins } from '../../../lib/cache/fetch/unconfirmed-origins.ts'
 import { silentLog } from '../../../lib/log/log.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -41,6 +42,7 @@ async function fetcherForTest(
     goneAfter: () => 0,
     onImpostor: () => undefined,
     onWrong: () => undefined,
+    unconfirmed: new UnconfirmedOrigins({ clock, log: silentLog }),
   })
   t.teardown(async () => {
     await fetcher.close(AbortSignal.abort())
