@@ -102,23 +102,31 @@ export class Answerer {
   }
 
   /**
-   * The entry for a file whose content an index names. If the store has this content under another name only, it gets an entry under
-   * this name. The entry notes that an index has verified it.
+   * The entry for a file whose content an index names, with the proof. If the store has this content under another name only, that is an
+   * entry under this name, which the store does not have yet. Changes nothing.
    */
-  settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
+  provenEntry(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
       if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
-      const entry = finishedEntry(draft, claim, undefined, verified)
-      return this.#parts.store.put(entry).stored ? entry : stored
+      return finishedEntry(draft, claim, undefined, verified)
     }
     if (stored === undefined || stored.verified !== undefined || verified === undefined)
       return stored
-    const confirmed = { ...stored, verified }
-    return this.#parts.store.put(confirmed).stored ? confirmed : stored
+    return { ...stored, verified }
+  }
+
+  /** Stores an entry that `provenEntry` has made from the stored one. Answers the entry that the store has then. */
+  keepProven(proven: Entry | undefined, stored: Entry | undefined): Entry | undefined {
+    if (proven === undefined || proven === stored) return stored
+    return this.#parts.store.put(proven).stored ? proven : stored
+  }
+
+  #settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
+    return this.keepProven(this.provenEntry(allowed, stored), stored)
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
@@ -169,7 +177,7 @@ export class Answerer {
     const { key, archive } = allowed.file
     const { client } = allowed.request
     const claim = await suites.claim({ key, archive, client, stored: wanted.stored })
-    const entry = this.settled({ ...allowed, claim }, await store.get(key))
+    const entry = this.#settled({ ...allowed, claim }, await store.get(key))
     if (entry === undefined) return undefined
     return outcome.use === 'stale'
       ? this.#stale(allowed, entry, outcome.because)
@@ -284,7 +292,7 @@ export class Answerer {
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
     if (claim && withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
-      const entry = this.settled({ ...allowed, claim }, await store.get(key))
+      const entry = this.#settled({ ...allowed, claim }, await store.get(key))
       if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
     }
     const byHash = archive.kind === 'by-hash'
