@@ -29,14 +29,7 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    | 'suites'
-    | 'updates'
-    | 'negative'
-    | 'fetcher'
-    | 'unconfirmed'
-    | 'shares'
-    | 'delays'
-    | 'changes'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'unconfirmed' | 'shares' | 'delays' | 'changes'
   > {
   readonly clock: Clock
   readonly version: string

@@ -15,18 +15,25 @@ const headTime = 2500
 
 t.setTimeout(600_000)
 
-t.test('a package whose head is late comes, directly and through the cache', { skip: noLab }, async t => {
-  const lab = await setUp(t, { settings: { timeouts } })
-  for (const proxy of ['DIRECT', lab.proxy.url]) {
-    lab.origin.headTime = 0
-    const apt = await lab.apt(proxy === 'DIRECT' ? 'direct' : 'through', { proxy, settings: patient })
-    t.equal((await apt.update()).code, 0)
-    lab.origin.headTime = headTime
-    lab.origin.only = /\.deb$/
-    const install = await apt.download('zeta')
-    t.strictSame([install.code, install.errors], [0, []], report(install))
-  }
-})
+t.test(
+  'a package whose head is late comes, directly and through the cache',
+  { skip: noLab },
+  async t => {
+    const lab = await setUp(t, { settings: { timeouts } })
+    for (const proxy of ['DIRECT', lab.proxy.url]) {
+      lab.origin.headTime = 0
+      const apt = await lab.apt(proxy === 'DIRECT' ? 'direct' : 'through', {
+        proxy,
+        settings: patient,
+      })
+      t.equal((await apt.update()).code, 0)
+      lab.origin.headTime = headTime
+      lab.origin.only = /\.deb$/
+      const install = await apt.download('zeta')
+      t.strictSame([install.code, install.errors], [0, []], report(install))
+    }
+  },
+)
 
 t.test('a new Release whose head is late arrives', { skip: noLab }, async t => {
   const lab = await setUp(t, { settings: { timeouts } })
@@ -57,7 +64,7 @@ t.test('an archive with a login waits as long as apt does', { skip: noLab }, asy
     settings: patient,
     sources: [
       {
-        uri: lab.origin.url.replace('//', '//user:word@') + '/debian',
+        uri: `${lab.origin.url.replace('//', '//user:word@')}/debian`,
         suite: 'test',
         components: ['main'],
       },

@@ -3,7 +3,13 @@
  */
 import t, { type Test } from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
-import { file, inTurn, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 const deb = '/debian/pool/main/h/hello_1_all.deb'

@@ -30,8 +30,7 @@ const gauges = {
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
-  unconfirmed_origins:
-    'Origins that have confirmed nothing for ten minutes while clients asked.',
+  unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
   waiting_generations:
     'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
