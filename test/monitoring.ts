@@ -102,6 +102,10 @@ const alerts: Readonly<Record<string, readonly [raise: Series, leave: Series]>> 
     { cachesvc_suites_behind_seconds: '3000+60x120' },
     { cachesvc_suites_behind_seconds: '600x120' },
   ],
+  CachesvcOriginUnconfirmed: [
+    { cachesvc_unconfirmed_origins: '1x120' },
+    { cachesvc_unconfirmed_origins: '0x120' },
+  ],
   CachesvcOriginsFail: [
     {
       'cachesvc_requests_total{outcome="failed"}': '0+10x120',

@@ -18,9 +18,11 @@ import { ChangesInThread } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
+import { LateHeads } from './fetch/late-heads.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import { RangesAhead } from './fetch/range-ahead.ts'
+import { UnconfirmedOrigins } from './fetch/unconfirmed-origins.ts'
 import type { Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -69,6 +71,11 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     log: fetchLog,
     onFailover,
     places: uri => placesOf(uri, rules().config.archives),
+    late: new LateHeads({
+      clock,
+      timeouts: () => rules().config.timeouts,
+      connections: () => rules().config.limits.originConnections,
+    }),
     impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
   const ask = askOrigins({ ...parts, log: fetchLog, mirrors })
@@ -83,7 +90,8 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),
     })
-  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter }
+  const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
+  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const ahead = new AheadFetches({
     ...shared,
@@ -139,6 +147,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   })
   return {
     fetcher,
+    unconfirmed,
     negative,
     answerer,
     suites,

@@ -200,10 +200,11 @@ function fromArchive(
     return continueWhenReady(claimed, claim => {
       const known =
         claim === undefined && awaited === undefined ? allowed : { ...allowed, claim, awaited }
+      const proven = claim === undefined ? stored : answerer.provenEntry(known, stored)
       const decision = lookup({
         key,
         archive,
-        stored: (claim === undefined ? undefined : answerer.settled(known, stored)) ?? reading,
+        stored: proven ?? reading,
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
@@ -216,6 +217,9 @@ function fromArchive(
         negative,
         suites,
       })
+
+      // The store keeps what an index has proved of the file, whatever is decided.
+      answerer.keepProven(proven, stored)
 
       // 6. The decision is carried out.
       return answer(decision, known, parts)

@@ -29,7 +29,7 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changes'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'unconfirmed' | 'shares' | 'delays' | 'changes'
   > {
   readonly clock: Clock
   readonly version: string
@@ -78,6 +78,7 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adoptions.count,
     ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
+    unconfirmed_origins: () => parts.unconfirmed.reported.length,
     waiting_generations: () =>
       suites.all.reduce((sum, { at }) => sum + (delays.state(at)?.waiting.length ?? 0), 0),
     refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
@@ -94,6 +95,7 @@ export async function operationsOf(parts: OperationsParts) {
     parents,
     () => signatureEnds(parts),
   )
+  metrics.readUnconfirmed(() => parts.unconfirmed.reported)
   if (parts.shared !== undefined) metrics.readShared(() => parts.shared?.state)
   const stored = new Holdings(store, clock)
   const sources: OperationsSources = {
@@ -139,6 +141,7 @@ export async function operationsOf(parts: OperationsParts) {
     shared: () => parts.shared?.state,
     verification: () => verification,
     suites: () => suiteStates(parts),
+    unconfirmed: () => parts.unconfirmed.reported,
     notDelayed: () => delays.without,
     metrics: async () => {
       space = await store.fileSystem()

@@ -293,7 +293,13 @@ t.test('an origin that let a deadline pass is waited for by nobody, and asked be
   await origin.arrived(release, 2)
   clock.advance(4000)
   t.match((await client.response()).fields.get('Cache-Status'), 'stale-origin-slow')
+  // The question goes on for five minutes, with another one beside it.
   clock.advance(11_000)
+  await origin.arrived(release, 3)
+  for (const passes of [15_000, 270_000]) {
+    clock.advance(passes)
+    await cache.get('/_cachesvc/healthz')
+  }
   await cache.quiet()
   const asked = origin.requests.length
   t.equal(await detail(a, insist), 'first stale-origin-failed', 'at once')

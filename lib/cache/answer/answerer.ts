@@ -1,5 +1,5 @@
 /**
- * Answers a request as `lookup` has decided: hits, revalidations, misses, and HEAD, which never downloads content. When an origin
+ * Answers a request as `lookup` has decided: hits, revalidations and misses. HEAD is GET without content. When an origin
  * fails, stored content answers if possible, else an error after which apt tries again.
  */
 import { randomBytes } from 'node:crypto'
@@ -14,9 +14,10 @@ import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
+import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
+  type FetchOutcome,
   type IncomingContent,
   type OriginAnswer,
   proofOf,
@@ -25,7 +26,7 @@ import {
 } from '../fetch/found.ts'
 import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
-import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
+import { isGone, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
 import { mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
@@ -107,10 +108,10 @@ export class Answerer {
   }
 
   /**
-   * The entry for a file whose content an index names. If the store has this content under another name only, it gets an entry under
-   * this name. The entry notes that an index has verified it.
+   * The entry for a file whose content an index names, with the proof. If the store has this content under another name only, that is an
+   * entry under this name, which the store does not have yet. Changes nothing.
    */
-  settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
+  provenEntry(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
@@ -119,32 +120,33 @@ export class Answerer {
       if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
-      const entry = finishedEntry(draft, claim, undefined, verified)
-      return this.#parts.store.put(entry).stored ? entry : stored
+      return finishedEntry(draft, claim, undefined, verified)
     }
     if (stored === undefined || stored.verified !== undefined || verified === undefined)
       return stored
-    const confirmed = { ...stored, verified }
-    return this.#parts.store.put(confirmed).stored ? confirmed : stored
+    return { ...stored, verified }
+  }
+
+  /** Stores an entry that `provenEntry` has made from the stored one. Answers the entry that the store has then. */
+  keepProven(proven: Entry | undefined, stored: Entry | undefined): Entry | undefined {
+    if (proven === undefined || proven === stored) return stored
+    return this.#parts.store.put(proven).stored ? proven : stored
+  }
+
+  #settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
+    return this.keepProven(this.provenEntry(allowed, stored), stored)
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(allowed: AllowedRequest, entry: Entry): Promise<Response> {
-    const { request, file } = allowed
-    const { fetcher, clock, updates, delays, rules } = this.#parts
+    const { file } = allowed
+    const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
     if (fetcher.isSlow(file.uri)) {
-      if (request.method !== 'HEAD') this.#probe(wanted, entry)
+      this.#probe(wanted, entry)
       return this.#stale(allowed, entry, 'stale-origin-failed')
-    }
-    if (request.method === 'HEAD') {
-      // The fields of the origin could be those of a waiting generation.
-      const delay = file.archive.kind === 'release' ? delays.reason(file.key) : undefined
-      return delay === undefined
-        ? this.#head(allowed, entry)
-        : this.fromStore(allowed, entry, delay)
     }
     if (file.archive.detached && allowed.claim !== undefined) {
       const answer = await this.#signature(allowed, wanted)
@@ -183,7 +185,7 @@ export class Answerer {
     const { key, archive } = allowed.file
     const { client } = allowed.request
     const claim = await suites.claim({ key, archive, client, stored: wanted.stored })
-    const entry = this.settled({ ...allowed, claim }, await store.get(key))
+    const entry = this.#settled({ ...allowed, claim }, await store.get(key))
     if (entry === undefined) return undefined
     return outcome.use === 'stale'
       ? this.#stale(allowed, entry, outcome.because)
@@ -199,7 +201,7 @@ export class Answerer {
     const { request, file, claim } = allowed
     const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
     if (claim !== undefined || !withholds()) return undefined
-    const answer = request.method === 'HEAD' ? undefined : await this.#signature(allowed, wanted)
+    const answer = await this.#signature(allowed, wanted)
     return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
   }
 
@@ -229,7 +231,7 @@ export class Answerer {
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
   ): Promise<Response> {
     const { request, file } = allowed
-    const { fetcher, clock, delays } = this.#parts
+    const { fetcher, clock, delays, rules } = this.#parts
     const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
     if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
@@ -237,17 +239,23 @@ export class Answerer {
     const wanted = wantedOf(allowed, superseded)
     const signature = await this.#keptSignature(allowed, wanted)
     if (signature !== undefined) return signature
-    if (request.method === 'HEAD' && !fetcher.isFetching(file.key)) {
-      return this.#head(allowed, undefined)
-    }
-    const fetching = fetcher.fetch(wanted)
-    const found = await resultInTime(fetching.found, clock, firstByteDeadline)
+    // HEAD is GET without content, and begins no download.
+    const headAlone = request.method === 'HEAD' && !fetcher.isFetching(file.key)
+    const hasCopy = superseded !== undefined || lacking === 'unreadable'
+    const fetching = headAlone ? undefined : fetcher.fetch(wanted)
+    const found =
+      fetching === undefined
+        ? await this.#askForHead(allowed, { hasCopy })
+        : await resultInTime(fetching.found, clock, clientPatience(rules().config.timeouts))
     const missing = superseded === undefined ? lacking : 'superseded'
-    const because = fetching.joined ? 'joined' : missing
+    const because = fetching?.joined === true ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
       case undefined:
-        return unavailableResponse(allowed, slowOrigin(origin, 'the fetch goes on, try again'))
+        return unavailableResponse(
+          allowed,
+          slowOrigin(origin, `${headAlone ? '' : 'the fetch goes on, '}try again. ${lateAdvice}`),
+        )
       case 'validated':
         return this.fromStore(allowed, found.entry, 'validated')
       case 'filling': {
@@ -261,6 +269,7 @@ export class Answerer {
         if (differs(allowed, found.fields, found.status)) {
           return this.#parts.passed(allowed, 'own-fields')
         }
+        if (headAlone && found.status === 200) return originHead(allowed, found)
         const gone = superseded === undefined
         const otherwise = isGone(found.status)
           ? await this.#otherwise(allowed, { gone })
@@ -294,7 +303,7 @@ export class Answerer {
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
     if (claim && withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
-      const entry = this.settled({ ...allowed, claim }, await store.get(key))
+      const entry = this.#settled({ ...allowed, claim }, await store.get(key))
       if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
     }
     const byHash = archive.kind === 'by-hash'
@@ -381,36 +390,27 @@ export class Answerer {
     else if (status === 200 || status === 206 || status === 304) suites[how](client, entry)
   }
 
-  /** Answers HEAD by asking the origin with HEAD. A stored copy answers when the origin is late or fails. */
-  async #head(allowed: AllowedRequest, entry: Entry | undefined): Promise<Response> {
-    const { request, file } = allowed
-    const { ask, clock, rules, store } = this.#parts
-    const wait = entry ? rules().config.timeouts.revalidation : firstByteDeadline
+  /**
+   * The origin's answer about a file that the store lacks, to a client that wants no content. Undefined when the origin is late. A copy that
+   * cannot be used now may be right all the same, so nothing is remembered of it.
+   */
+  async #askForHead(
+    { request, file }: AllowedRequest,
+    { hasCopy }: { readonly hasCopy: boolean },
+  ): Promise<Exclude<FetchOutcome, { kind: 'validated' | 'filling' }> | undefined> {
+    const { ask, clock, rules } = this.#parts
+    const { uri } = file
+    const via = sharedChain(request.fields, pseudonyms)
+    const { lifetime } = request
     try {
-      const { uri } = file
-      const via = sharedChain(request.fields, pseudonyms)
-      const { lifetime } = request
-      const asked = askForHead(ask, { uri, stored: entry, lifetime, via })
-      const answer = await resultInTime(asked, clock, wait)
-      answer?.response.content.close()
-      if (entry !== undefined && answer === undefined) {
-        return this.#stale(allowed, entry, 'stale-origin-slow')
-      }
-      if (answer === undefined) throw slowOrigin(file.about.origin)
+      const asked = askForHead(ask, { uri, stored: undefined, lifetime, via })
+      const answer = await resultInTime(asked, clock, clientPatience(rules().config.timeouts))
+      if (answer === undefined) return undefined
       const { response, certain } = answer
-      if (differs(allowed, response.fields, response.status)) {
-        return await this.#parts.passed(allowed, 'own-fields')
-      }
-      if (response.status === 200) return originHead(allowed, response)
-      // Only a GET decides whether a Release file is gone.
-      const doubtful = isGone(response.status) && file.archive.kind === 'release'
-      if (isGone(response.status) && !doubtful) store.remove(file.key)
-      return entry !== undefined && (doubtful || isOriginFailure(response))
-        ? this.#stale(allowed, entry, 'stale-origin-failed')
-        : this.#originSaid(allowed, { ...response, certain })
+      response.content.close()
+      return { ...response, kind: 'answered', certain: certain && !hasCopy }
     } catch (error) {
-      if (entry !== undefined) return this.#stale(allowed, entry, 'stale-origin-failed')
-      if (error instanceof Failure) return unavailableResponse(allowed, error)
+      if (error instanceof Failure) return { kind: 'failed', failure: error }
       throw error
     }
   }
@@ -421,10 +421,14 @@ export class Answerer {
     entry: Entry,
     because: StaleReason,
   ): Response | Promise<Response> {
-    const { serveStale } = this.#parts.rules().config.freshness
-    const { origin } = allowed.file.about
-    return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
-      ? this.fromStore(allowed, entry, because)
+    const { rules, fetcher } = this.#parts
+    const { serveStale } = rules().config.freshness
+    const { about, uri } = allowed.file
+    const { origin } = about
+    const ofSuite = because.startsWith('stale-suite')
+    const failure = ofSuite ? undefined : fetcher.trouble(uri)?.because
+    return ofSuite || serveStale === 'always' || allowsStale(entry)
+      ? this.fromStore({ ...allowed, failure }, entry, because)
       : unavailableResponse(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 

@@ -19,7 +19,7 @@ import { malformedResponse } from '../../http/server/exchanges.ts'
 import type { Logger } from '../../log/log.ts'
 import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
-import { offlineSentence } from '../fetch/failures.ts'
+import { lateAdvice, offlineSentence } from '../fetch/failures.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
 import type { Refusal } from '../policy/policy.ts'
@@ -131,9 +131,10 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const { code } = failure
   const { origin, parent } = asked.file.about
   const way = `${origin}, ${parentPhrase(failure, parent)}${code}`
-  const sentence = `${failure.publicText} (${way})${houseAuthority(failure)}`
+  const late = code === 'ORIGIN_FIELDS_TIMEOUT' ? ` ${lateAdvice}.` : ''
+  const sentence = `${failure.publicText} (${way})${late}${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
-  const reason = phrase(failure.publicText)
+  const reason = phrase(`${failure.publicText}${late}`)
   return failedResponse(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
 }
 

@@ -5,8 +5,6 @@
  * credentials, and clients that forbid storing. The origin gets the client's end-to-end fields, and the client gets the origin's
  * response, redirects included.
  */
-import type { Clock } from '../../async/clock.ts'
-import { withDeadline } from '../../async/deadline.ts'
 import { attempt } from '../../errors.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -17,8 +15,8 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { statusByPreconditions, validatorsOf } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { appendVia } from '../../http/message/via.ts'
-import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
+import { longestWait } from '../fetch/late-heads.ts'
 import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
@@ -131,33 +129,32 @@ interface PassParts {
   readonly pseudonym: string
   readonly rules: () => Rules
   readonly onFetched: (bytes: number) => void
-  readonly clock: Clock
 }
 
-/** Passes the request through, and streams the origin's response. Throws the failures of the origin client, and one for a slow origin. */
+/**
+ * Passes the request through, and streams the origin's response. The origin may take as long as the client waits, within the limit for
+ * the longest head. Throws the failures of the origin client.
+ */
 export async function passedResponse(
   allowed: AllowedRequest,
   because: MissReason,
-  { origin, pseudonym, rules, onFetched, clock }: PassParts,
+  { origin, pseudonym, rules, onFetched }: PassParts,
 ): Promise<Response> {
   const { request, file, trusted } = allowed
   const { connection } = request
-  const { signal } = request.lifetime
-  const late = () => slowOrigin(file.about.origin)
-  const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
-  const response = await withDeadline(limit, stop =>
-    origin.request({
-      method: request.method,
-      uri: file.uri,
-      fields: forwardedFields(allowed, rules().config.via ? pseudonym : undefined),
-      signal: AbortSignal.any([signal, stop]),
-      trusted,
-      line: 'passed',
-      // The connection to the origin belongs to the client's connection. There is no identity, because a proxy can send requests of several
-      // users over one connection.
-      owner: connection && { connection, identity: undefined },
-    }),
-  )
+  const { via, timeouts } = rules().config
+  const response = await origin.request({
+    method: request.method,
+    uri: file.uri,
+    fields: forwardedFields(allowed, via ? pseudonym : undefined),
+    within: request.lifetime,
+    trusted,
+    line: 'passed',
+    // The connection to the origin belongs to the client's connection. There is no identity, because a proxy can send requests of several
+    // users over one connection.
+    owner: connection && { connection, identity: undefined },
+    deadlines: { fields: longestWait(timeouts) },
+  })
   const { status, length } = response
   const about = factsByParent(file.about, response.parent)
   const facts = { outcome: 'miss', because, ...about }

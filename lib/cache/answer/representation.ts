@@ -28,7 +28,7 @@ import { textResponse } from '../../http/message/reply.ts'
 import type { BuildRecording } from '../builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
-import type { HitReason } from '../rfc9111/outcome.ts'
+import type { HitReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Claim } from '../suites/generation.ts'
@@ -47,6 +47,8 @@ export interface AllowedRequest {
   readonly claim?: Claim | undefined
   /** The promise of a claim, while an index that may name the file is still being read. */
   readonly awaited?: Promise<Claim | undefined> | undefined
+  /** The reason for which the origin has not confirmed the stored file that answers, as `OriginTrouble` has it. */
+  readonly failure?: string | undefined
   /** The recording of a build, which notes the answer; undefined when no build is recorded. */
   readonly recording?: Pick<BuildRecording, 'given' | 'failed'> | undefined
   /** Milliseconds since the epoch. */
@@ -162,22 +164,28 @@ export type StoredReason = HitReason | 'changed'
 export function storedRepresentation(
   entry: Entry,
   because: StoredReason,
-  { file, now, via }: Pick<AllowedRequest, 'file' | 'now' | 'via'>,
+  { file, now, via, failure }: Pick<AllowedRequest, 'file' | 'now' | 'via' | 'failure'>,
   store: Pick<Store, 'content'>,
 ): Representation {
   const { validators, base, byReason } = answersOf(entry)
-  let fields = byReason.get(because)
+  const reason = failure === undefined ? because : `${because} ${failure}`
+  let fields = byReason.get(reason)
   if (fields === undefined) {
     const cache = because === 'changed' ? 'MISS' : 'HIT'
-    const status = cacheStatus(entry, because)
+    const status = cacheStatus(entry, because, failure)
     fields = base.followedBy(['X-Cache', cache, 'Cache-Status', status, 'Via', via])
-    byReason.set(because, fields)
+    byReason.set(reason, fields)
   }
   return {
     size: entry.size,
     validators,
     fields: fields.followedBy(['Age', String(currentAge(entry, now))]),
-    facts: { outcome: because === 'changed' ? 'miss' : 'hit', because, ...file.about },
+    facts: {
+      outcome: because === 'changed' ? 'miss' : 'hit',
+      because,
+      ...(failure !== undefined && { failure }),
+      ...file.about,
+    } satisfies OutcomeFacts,
     open: (first, last) => store.content(entry, first, last ?? entry.size - 1),
   }
 }
@@ -186,7 +194,7 @@ export function storedRepresentation(
 interface StoredAnswers {
   readonly validators: Validators
   readonly base: Fields
-  readonly byReason: Map<StoredReason, Fields>
+  readonly byReason: Map<string, Fields>
 }
 
 const allAnswers = new WeakMap<Entry, StoredAnswers>()
@@ -200,8 +208,12 @@ function answersOf(entry: Entry): StoredAnswers {
   return made
 }
 
-function cacheStatus({ verified }: Entry, because: StoredReason): string {
-  const remarks = { detail: because, verified: verifiedWord(verified) }
+function cacheStatus(
+  { verified }: Entry,
+  because: StoredReason,
+  failure: string | undefined,
+): string {
+  const remarks = { detail: because, verified: verifiedWord(verified), failure }
   if (withoutQuestion.has(because)) return formatCacheStatus(cacheName, { hit: true, ...remarks })
   const changed = because === 'changed' && { forwardStatus: 200, stored: true }
   return formatCacheStatus(cacheName, { hit: false, forward: 'stale', ...changed, ...remarks })

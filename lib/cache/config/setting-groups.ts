@@ -247,7 +247,7 @@ export const freshness = group(
       'Freshness of indexes, Release files and other files below `dists/`, for clients that do not ask for validation.',
     ),
     other: setting(duration('0s', '365d'), '1h').says(
-      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
       'Time for which a 404 of the origin is remembered, but for InRelease, Release and Release.gpg.',
@@ -262,7 +262,7 @@ export const freshness = group(
 )
 
 export const timeouts = group(
-  'Time limits. apt gives up after 30 seconds without a byte: keep `connect` and `fields` together below that.',
+  'Time limits. apt gives up after 30 seconds without a byte: keep `connect` and `fields` together below that, or raise `Acquire::http::Timeout` of the clients.',
   {
     connect: setting(duration('100ms', '5m'), '8s')
       .needsRestart()
@@ -271,7 +271,9 @@ export const timeouts = group(
       ),
     fields: setting(duration('100ms', '10m'), '15s')
       .needsRestart()
-      .says('Time limit for the head of the origin’s response, after the request was sent.'),
+      .says(
+        'Time limit for the head of the origin’s response, after the request was sent, while a stored file or another origin can answer. Where none can, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes (for `fields` if that is more), so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients. A request that is passed through waits as long as its client, and no longer than that.',
+      ),
     content: setting(duration('100ms', '10m'), '25s')
       .needsRestart()
       .says('Time limit for the next byte of the origin’s content.'),

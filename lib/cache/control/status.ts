@@ -38,6 +38,11 @@ export async function statusOf(sources: OperationsSources) {
     ...(config.parentProxy && { parents: parents() }),
     connections,
     ...(waitingForRate > 0 && { waitingForRate }),
+    unconfirmed: sources.unconfirmed().map(({ since, lasts, ...origin }) => ({
+      ...origin,
+      since: new Date(since).toISOString(),
+      seconds: Math.round(lasts / 1000),
+    })),
     // The rates are averages per second over the last minute.
     rates,
     downloads: arriving.map(({ key, received, length }) => ({

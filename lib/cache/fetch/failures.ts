@@ -6,9 +6,20 @@ import { Failure } from '../../errors.ts'
 
 /**
  * The longest time from a request to the head of its answer, for a client that cannot get a stored file. apt gives up after 30 seconds
- * without a byte, and tries again after a 503 with a text.
+ * without a byte unless its user has set another time, and tries again after a 503 with a text.
  */
-export const firstByteDeadline: Milliseconds = 20_000
+export function clientPatience({
+  connect,
+  fields,
+}: {
+  readonly connect: Milliseconds
+  readonly fields: Milliseconds
+}): Milliseconds {
+  return connect + fields
+}
+
+/** What an operator can do about an origin that is late. */
+export const lateAdvice = 'For an archive that needs longer, raise `timeouts.fields`'
 
 /** The most fetches under way at the same time. A client can ask for any number of files and disconnect. */
 export const mostFetches = 4096

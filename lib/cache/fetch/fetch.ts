@@ -48,6 +48,7 @@ import {
 import { type Answer, type Ask, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keepEntry, resumedContent, transfer, watchAbandoned } from './transfer.ts'
+import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
@@ -55,6 +56,7 @@ export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly storesAll: (uri: TargetUri) => boolean
   /** The shared store and the other nodes, which are asked before an origin; undefined without them. */
   readonly nearer?: NearSources | undefined
+  readonly unconfirmed: UnconfirmedOrigins
 }
 
 /**
@@ -179,7 +181,18 @@ export class Fetcher {
     return (this.#slowUntil.get(originName(uri)) ?? 0) > this.#options.clock.elapsed()
   }
 
+  /** Notes that a client with a stored file did not wait for this origin any longer. */
   noteSlow(uri: TargetUri): void {
+    this.#options.unconfirmed.slow(uri)
+    this.#rest(uri)
+  }
+
+  /** The last reason for which an origin confirmed nothing; undefined when it has confirmed something since. */
+  trouble(uri: TargetUri): OriginTrouble | undefined {
+    return this.#options.unconfirmed.trouble(uri)
+  }
+
+  #rest(uri: TargetUri): void {
     this.#slowUntil.set(originName(uri), this.#options.clock.elapsed() + memory)
   }
 
@@ -279,6 +292,9 @@ export class Fetcher {
       return this.#begin(running, answer, times)
     }
     response.content.close()
+    if (isOriginFailure(response) && status !== 304) {
+      this.#options.unconfirmed.answered(uri, response, stored !== undefined)
+    } else this.#options.unconfirmed.confirmed(uri)
     if (
       known !== undefined &&
       (status === 304 || (known.givenStale && isOriginFailure(response)))
@@ -462,6 +478,7 @@ export class Fetcher {
         },
       })
       await running.claimed
+      if (begun.from.near === undefined) this.#options.unconfirmed.confirmed(wanted.uri)
       const settled = keepEntry(running.wanted, { draft, download }, this.#options)
       if (settled.kind === 'stored') {
         this.#wrong.forget(wanted)
@@ -516,8 +533,9 @@ export class Fetcher {
       else if (begun?.digest !== undefined) this.#options.nearer?.wrong(begun.digest)
     }
     if (near !== undefined) return failure
+    this.#options.unconfirmed.failed(wanted.uri, failure, wanted.stored !== undefined)
     const late = failure instanceof OriginFailure && failure.timedOut
-    if (late && failure.phase !== 'queue') this.noteSlow(wanted.uri)
+    if (late && failure.phase !== 'queue') this.#rest(wanted.uri)
     return failure
   }
 }

@@ -35,6 +35,7 @@ import { archiveOf } from '../policy/routing.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
+import type { LateHeads } from './late-heads.ts'
 import type { FileCredentials, OriginCredentials } from './origin-credentials.ts'
 
 interface AskParts {
@@ -65,28 +66,28 @@ export function askOrigins(parts: AskParts): Ask {
   return question => {
     const { config } = rules()
     if (config.offline) return Promise.reject(fetchFailure('offline', {}))
-    const { method = 'GET', fresh = false, more, lifetime: within, uri: wanted } = question
+    const { method = 'GET', fresh: anew = false, more, lifetime: within, uri: wanted } = question
     const own = config.via ? `1.1 ${pseudonym}` : undefined
     const chain = own === undefined || question.via === undefined ? own : `${question.via}, ${own}`
     const credentials = parts.credentials().of(wanted)
     // Some archives admit only agents that begin with the name of apt's.
     const agent = config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${version})`
     const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
-    return mirrors.ask(question, (uri, others, hurry) => {
+    return mirrors.ask(question, (uri, others, { fresh = anew, ...pace }) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const asked = { method, fields, fresh, within, ...hurry, credentials, wanted }
+      const asked = { method, fields, fresh, within, ...pace, credentials, wanted }
       return follow(uri, asked, parts)
     })
   }
 }
 
 /**
- * Asks with HEAD. A URL that is signed only for GET, like those of object stores, refuses HEAD. Then it asks with GET, and the caller
- * closes the content.
+ * Asks with HEAD. A URL that is signed only for GET, like those of object stores, refuses HEAD, and some servers have no file for it. Then
+ * it asks with GET, and the caller closes the content.
  */
 export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): ReturnType<Ask> {
   const answer = await ask({ ...question, method: 'HEAD' })
-  if (![400, 403, 405, 501].includes(answer.response.status)) return answer
+  if (![400, 403, 404, 405, 410, 501].includes(answer.response.status)) return answer
   answer.response.content.close()
   return ask(question)
 }
@@ -94,7 +95,7 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
 /** The request for every target of the chain. */
 type Asked = Pick<
   OriginRequest,
-  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal'
+  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate'
 > & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
 /** The most successive redirects that are followed. A chain of archives rarely has two. */
@@ -211,7 +212,8 @@ function withoutQuery(uri: string): string {
  * - An older file of a mirror that lags behind does not replace a newer one, unless all origins have the older one.
  * - Some files are forbidden or broken at every origin. So a refusal counts as a failure of an origin only when another one has
  *   the file.
- * - An origin has ten seconds for a head while another one could answer. The last one gets the configured deadlines.
+ * - An origin has ten seconds for a head while another one could answer. The last one gets the configured deadlines, and more time where
+ *   no other one has answered at all (late-heads.ts).
  * - A request that waits for a connection because all are in use says nothing about the origin.
  */
 
@@ -222,6 +224,7 @@ interface MirrorParts {
   readonly places: (uri: TargetUri) => readonly TargetUri[]
   /** The deadlines for the content of an origin when another one could continue. */
   readonly impatient: () => Partial<OriginDeadlines>
+  readonly late: LateHeads
   /** Called for each answer that does not come from the preferred origin. */
   readonly onFailover: () => void
 }
@@ -255,15 +258,16 @@ export interface Answer {
 type AskOne = (
   place: TargetUri,
   others: boolean,
-  hurry: Hurry | undefined,
+  pace: Pace,
 ) => Promise<{ readonly response: OriginResponse; readonly uri: TargetUri }>
 
-/** The limits of a request when another origin could answer. */
-interface Hurry {
-  readonly deadlines: Partial<OriginDeadlines>
-  /** Ends the request before the question ends. */
-  readonly signal: AbortSignal
-}
+/**
+ * How long one origin may take. Where another one could answer it has shorter deadlines and a signal that ends the request before the
+ * question ends; where none could, it has more time.
+ */
+type Pace = Pick<OriginRequest, 'deadlines' | 'signal' | 'onLate' | 'fresh'>
+
+const usual: Pace = {}
 
 /** The longest time without a head, or without a byte of content, while another origin could answer. */
 export const originPatience: Milliseconds = 10_000
@@ -292,11 +296,14 @@ export class Mirrors {
   async ask(question: Question, askOne: AskOne): Promise<Answer> {
     const all = this.#parts.places(question.uri)
     const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
-    if (!round.others) return askAt(round, question.uri)
+    if (!round.others) return this.#patiently(round, question.uri)
     const places = all.filter(place => question.except?.has(originName(place)) !== true)
     const { healthy, failing } = this.#rests.inTurn(places, originName)
     for (const [i, place] of [...healthy, ...failing].entries()) {
-      const found = await this.#try(round, place, i < healthy.length - 1)
+      const found = await this.#try(round, place, {
+        hurry: i < healthy.length - 1,
+        last: i === places.length - 1,
+      })
       if (found === undefined) continue
       if (place !== all[0]) this.#parts.onFailover()
       return found
@@ -308,10 +315,19 @@ export class Mirrors {
     if (this.#parts.places(place).length > 1) this.#note(place)
   }
 
-  async #try(round: Round, place: TargetUri, hurry: boolean): Promise<Answer | undefined> {
+  async #try(
+    round: Round,
+    place: TargetUri,
+    { hurry, last }: { readonly hurry: boolean; readonly last: boolean },
+  ): Promise<Answer | undefined> {
     const { question } = round
+    const nothingSaid = round.missing === undefined && round.behind === undefined
     try {
-      const answer = await (hurry ? this.#hurried(round, place) : askAt(round, place))
+      const answer = await (hurry
+        ? this.#hurried(round, place)
+        : last && nothingSaid
+          ? this.#patiently(round, place)
+          : askAt(round, place, usual))
       const { response } = answer
       const standing = standingOf(response.status)
       if (standing === 'has it' && !isBehind(response, question)) {
@@ -341,18 +357,28 @@ export class Mirrors {
     const { question, refusals } = round
     if (round.missing !== undefined || round.behind !== undefined) {
       for (const place of round.failed.filter(failed => healthy.includes(failed))) {
-        const found = await this.#try(round, place, false)
+        const found = await this.#try(round, place, { hurry: false, last: false })
         if (found !== undefined) return found
       }
     }
     const certain = round.failed.length + refusals.length + (question.except?.size ?? 0) === 0
-    if (round.behind !== undefined && certain) return askAt(round, round.behind)
+    if (round.behind !== undefined && certain) return askAt(round, round.behind, usual)
     if (round.missing !== undefined && (certain || question.stored === undefined)) {
       return { ...round.missing, certain }
     }
     const [refusal] = refusals
     if (refusal !== undefined) return refusal
     throw round.failure ?? fetchFailure('ORIGIN_BEHIND', { target: formatUri(question.uri) })
+  }
+
+  /** Asks an origin that no other can replace. */
+  #patiently(round: Round, place: TargetUri): Promise<Answer> {
+    return this.#parts.late.ask({
+      origin: originName(place),
+      send: pace => askAt(round, place, pace),
+      counts: ({ response }) => standingOf(response.status) === 'has it',
+      drop: ({ response }) => response.content.close(),
+    })
   }
 
   async #hurried(round: Round, place: TargetUri): Promise<Answer> {
@@ -384,8 +410,8 @@ export function originName(place: TargetUri): string {
   return formatAuthority(place)
 }
 
-async function askAt({ askOne, others }: Round, place: TargetUri, hurry?: Hurry): Promise<Answer> {
-  const { response, uri } = await askOne(place, others, hurry)
+async function askAt({ askOne, others }: Round, place: TargetUri, pace: Pace): Promise<Answer> {
+  const { response, uri } = await askOne(place, others, pace)
   return { response, place, source: uri, others, certain: true }
 }
 

@@ -19,7 +19,7 @@ import {
   tooManyConnectionsResponse,
 } from '../answer/errors.ts'
 import type { BuildRefusal } from '../builds/build.ts'
-import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
+import { clientPatience, slowOrigin } from '../fetch/failures.ts'
 import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
 import { buildNamedByProxyUser } from '../request/destination.ts'
 import { effectiveTarget } from '../request/request-target.ts'
@@ -112,7 +112,8 @@ async function tunnel(
       signal: request.lifetime.signal,
       pace: request.clientPlace?.pace,
       dial: async signal => {
-        const limit = { clock, after: firstByteDeadline, signal, late, aborted: late }
+        const after = clientPatience(rules().config.timeouts)
+        const limit = { clock, after, signal, late, aborted: late }
         const { transport } = await withDeadline(limit, stop =>
           dialler.dial({ authority, use: 'tunnel', trusted, via, signal: stop }),
         )

@@ -10,7 +10,7 @@ import { isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Listener, OperationsSources } from './sources.ts'
-import { behindCautions, delayCautions } from './state-text.ts'
+import { behindCautions, delayCautions, originCautions } from './state-text.ts'
 
 /** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {
@@ -150,12 +150,13 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const left = sources.unremovable()
   const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
   const suites = sources.suites()
-  return [...full, ...stays, ...behindCautions(suites), ...delayCautions(sources)]
+  const origins = originCautions(sources.unconfirmed())
+  return [...full, ...stays, ...origins, ...behindCautions(suites), ...delayCautions(sources)]
 }
 
 type UpkeepSources = Pick<
   OperationsSources,
-  'suites' | 'notDelayed' | 'nothingStored' | 'unremovable' | 'config'
+  'suites' | 'notDelayed' | 'unconfirmed' | 'nothingStored' | 'unremovable' | 'config'
 >
 
 /** A text about contents that could not be removed, with the reason and the command that helps. */

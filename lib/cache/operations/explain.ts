@@ -34,7 +34,7 @@ import { entryName } from '../store/key.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Explanation, RequestFate } from './sources.ts'
-import { delayText, sharedText } from './state-text.ts'
+import { delayText, sharedText, troubleText } from './state-text.ts'
 
 interface ExplainParts {
   readonly rules: Rules
@@ -48,7 +48,7 @@ interface ExplainParts {
   readonly negative?: NegativeMemory
   readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
   readonly delays?: Pick<SuiteDelays, 'state'>
-  readonly fetcher?: Pick<Fetcher, 'notStored'>
+  readonly fetcher?: Pick<Fetcher, 'notStored' | 'trouble'>
   readonly suites?: Pick<Suites, 'look' | 'checkFrom' | 'confirms' | 'past' | 'all'>
   readonly builds?: Pick<Builds, 'foresee'>
   /** The state of the parent proxies; undefined in a process that does not own the store. */
@@ -151,6 +151,8 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
+  const trouble = parts.fetcher?.trouble(destination.uri)
+  if (trouble !== undefined) find('Fails now', troubleText(trouble))
   const { confinement } = destination
   if (confinement !== undefined) {
     const { setting, credentials: own } = confinement

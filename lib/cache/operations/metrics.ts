@@ -6,6 +6,7 @@ import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
 import { isGone } from '../fetch/revalidation.ts'
+import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
@@ -29,6 +30,7 @@ const gauges = {
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
+  unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
   waiting_generations:
     'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
@@ -93,6 +95,8 @@ const sharedCounters: readonly SharedFigure[] = [
 
 /** The most suites with figures of their own. Clients choose the names of suites, so there must be a bound. */
 const mostSuites = 20
+/** The same of origins, whose names clients choose as well. */
+const mostOrigins = 20
 
 /** Events that are counted without labels, each with the name of its metric and its help text. */
 const events = {
@@ -212,6 +216,7 @@ export class CacheMetrics {
       () => [],
       () => [],
     )
+    metrics.readUnconfirmed(() => [])
     metrics.readShared(() => undefined)
     return metrics.#metrics.list()
   }
@@ -273,6 +278,24 @@ export class CacheMetrics {
           labels: { parent },
           value: Number(because !== undefined),
         })),
+    )
+  }
+
+  /** Adds the figures of the origins that have confirmed nothing for ten minutes. The one for the longest time is first. */
+  readUnconfirmed(origins: () => readonly UnconfirmedOrigin[]): void {
+    this.#metrics.readings(
+      {
+        name: 'cachesvc_origin_unconfirmed_seconds',
+        help: 'For how long an origin has confirmed nothing while clients asked, from ten minutes on, and the last reason.',
+        labels: ['origin', 'because'],
+      },
+      () =>
+        origins()
+          .slice(0, mostOrigins)
+          .map(({ origin, because, lasts }) => ({
+            labels: { origin, because },
+            value: Math.round(lasts / 1000),
+          })),
     )
   }
 

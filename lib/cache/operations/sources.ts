@@ -8,6 +8,7 @@ import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import type { IncomingFile } from '../fetch/found.ts'
+import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
 import type { SharedState } from '../shared/shared-store.ts'
@@ -57,6 +58,8 @@ export interface OperationsSources {
   readonly verification: () => Verification
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]
+  /** The origins that have confirmed nothing for ten minutes while clients asked. */
+  readonly unconfirmed: () => readonly UnconfirmedOrigin[]
   /** The suites on which a delay or a hold has no effect, because they are not adopted. */
   readonly notDelayed: () => readonly string[]
   /** The metrics in the Prometheus text format 0.0.4. */

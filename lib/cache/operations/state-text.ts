@@ -9,6 +9,7 @@ import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import { ripeMoment } from '../delay/delay.ts'
+import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import type { Contradictions } from '../suites/generation.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
@@ -32,6 +33,23 @@ export function behindCautions(suites: readonly SuiteState[]): readonly string[]
         : [`clients get an earlier Release of ${redactUrl(name)}: ${behindText(behind)}`],
   )
   return firstSuites(behind, 'and of')
+}
+
+/** One sentence for each origin that has confirmed nothing for a time, and one for those beyond the bound. */
+export function originCautions(origins: readonly UnconfirmedOrigin[]): readonly string[] {
+  const all = origins.map(
+    ({ origin, lasts, ...trouble }) =>
+      `${origin} has confirmed nothing for ${elapsedText(lasts)} (${troubleText(trouble)}): clients get what is stored, or an error`,
+  )
+  const more = all.length - mostSuites
+  return more > 0 ? [...all.slice(0, mostSuites), `and ${countOf(more, 'origin')} more`] : all
+}
+
+/** The reason with the phase and the address, where they are known. */
+export function troubleText({ because, phase, address }: OriginTrouble): string {
+  const where = address === undefined ? [] : [`at ${address}`]
+  const when = phase === undefined || phase === 'status' ? [] : [`phase ${phase}`]
+  return [because, ...when, ...where].join(', ')
 }
 
 /** Whether the origin is known to have another Release file. While the origin fails or is slow, that is unknown. */

@@ -12,8 +12,8 @@
  *   has a version, while an adopted index names its content. Without such an index, the origin is asked about it as about other
  *   files, because some archives build packages anew under the old name.
  * - Files in one directory can belong together, such as a kernel and its initial file system, and clients fetch both within a minute.
- *   Below `dists/` such files are as fresh as indexes. Elsewhere a file is fresh for at most a tenth of the age that it had when the
- *   origin was last asked (section 4.2.2), because files that belong together change together.
+ *   Below `dists/` such files are as fresh as indexes. Elsewhere a file for which the origin states no time is fresh for at most a tenth
+ *   of the age that it had when the origin was last asked (section 4.2.2), because files that belong together change together.
  * - For all other files the configuration says how long the origin need not be asked again. The origin's max-age or Expires may
  *   shorten that time but not lengthen it: content delivery networks set a day for whole sites, including Release files, and apt
  *   would report expired Release files. RFC 9111 section 4.2.4 lets a cache ask earlier than it must.
@@ -213,12 +213,14 @@ export function freshnessOf(
   if (isImmutable(stored, path, circumstances)) return Number.POSITIVE_INFINITY
   if (isFromTheFuture(stored, now)) return Number.NEGATIVE_INFINITY
   const fields = Fields.of(...stored.fields)
-  const configured = Math.min(
-    configuredLifetime(path, settings),
-    heuristicLifetime(path, stored, fields),
-  )
-  const remaining = (configured - residentTime(stored, now)) / 1000
+  const configured = configuredLifetime(path, settings)
   const lifetime = originLifetime(stored, fields)
+  // 4.2.2: "A cache MUST NOT use heuristics to determine freshness when an explicit expiration time is present".
+  const longest =
+    lifetime === undefined
+      ? Math.min(configured, heuristicLifetime(path, stored, fields))
+      : configured
+  const remaining = (longest - residentTime(stored, now)) / 1000
   return lifetime === undefined
     ? remaining
     : Math.min(remaining, lifetime - currentAge(stored, now))

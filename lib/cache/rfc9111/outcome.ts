@@ -79,6 +79,8 @@ export interface OutcomeFacts {
   readonly parent?: string
   /** The reason why the response is not stored. */
   readonly notStored?: string | undefined
+  /** The reason for which the origin has not confirmed the stored file that answers. */
+  readonly failure?: string
   /** The build that the request names. */
   readonly build?: string
   /** The number of requests in an intercepted tunnel. */

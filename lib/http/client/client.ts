@@ -23,6 +23,7 @@ import {
   type ConnectionLine,
   type ConnectionOwner,
   isHandshakeStep,
+  type LateRequest,
   type OriginDeadlines,
   type OriginRequest,
   type OriginResponse,
@@ -32,7 +33,7 @@ import {
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
 
-export type { OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
+export type { LateRequest, OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
 
 export const defaultOriginDeadlines: OriginDeadlines = {
   queue: 30_000,
@@ -217,7 +218,7 @@ interface Errand {
  * A request that got no byte in answer on a kept connection is sent once more, on a new one, when its method is idempotent and it has no
  * content: the origin probably closed the connection at that moment (RFC 9112 section 9.3.1).
  */
-class PendingRequest implements BoundLessee, ExchangeOwner, Member {
+class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member {
   place = 0
   readonly key: string
   readonly boundKey: string
@@ -341,6 +342,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
       }
     }
     this.#told(undefined, response)
+  }
+
+  get reused(): boolean {
+    return this.#connection?.reused === true
+  }
+
+  onLate(): Milliseconds {
+    return this.#others.length > 0 ? 0 : (this.#asked.onLate?.(this) ?? 0)
   }
 
   onFailure(failure: OriginFailure): void {

@@ -1,6 +1,7 @@
 /**
  * One request and the head of its response on one connection, with a deadline for every part.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import { Landing, scratchBuffer } from '../../bytes/landing.ts'
 import { Piece } from '../../bytes/piece.ts'
 import { type WriteListener, writeNow, writeSoon } from '../../bytes/small-writes.ts'
@@ -39,6 +40,8 @@ export interface ExchangeOwner {
   readonly deadlines: OriginDeadlines
   /** Called with the head. Content may still be on its way, and so may the request. `onDone` may have been called before. */
   onHead(response: OriginResponse | OriginSwitched): void
+  /** Called when the head is later than `deadlines.fields`. Answers for how much longer the exchange waits; 0 ends it. */
+  onLate(): Milliseconds
   /** Called when no head came. The connection is destroyed. */
   onFailure(failure: OriginFailure): void
   /**
@@ -69,6 +72,8 @@ export class OriginExchange implements Reader {
   readonly #message: WireRequest
   readonly #upload: Upload | undefined
   #interim = 0
+  /** The time for which the head may be under way. */
+  #headTime: Milliseconds = 0
   /** Whether the origin keeps the connection. */
   #stays = false
   #content: OriginContent | undefined
@@ -171,12 +176,22 @@ export class OriginExchange implements Reader {
   /** To be called when the kernel has the last byte. */
   onSent(): void {
     if (!this.life.on('sent')) return
-    this.connection.alarm.set(this.owner.deadlines.fields, this.#late)
+    this.#awaitHead(this.owner.deadlines.fields)
+  }
+
+  #awaitHead(more: Milliseconds): void {
+    this.#headTime += more
+    this.connection.alarm.set(more, this.#late)
   }
 
   readonly #late = (): void => {
-    const { deadlines } = this.owner
-    this.#broken({ after: this.life.state === 'sending' ? deadlines.send : deadlines.fields })
+    if (this.life.state === 'sending') return this.#broken({ after: this.owner.deadlines.send })
+    if (this.life.state !== 'waiting') return
+    const more = this.owner.onLate()
+    // The owner may have ended this exchange.
+    if (this.life.state !== 'waiting') return
+    if (more > 0) this.#awaitHead(more)
+    else this.#broken({ after: this.#headTime })
   }
 
   #broken(trouble: OriginTrouble): void {

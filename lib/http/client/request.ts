@@ -58,6 +58,11 @@ export interface OriginRequest {
   /** The owner of a connection that authentication binds. Without an owner the connection is closed after the response. */
   readonly owner?: ConnectionOwner | undefined
   readonly deadlines?: Partial<OriginDeadlines> | undefined
+  /**
+   * Called when the head is later than `deadlines.fields` and there is no other way to the origin. Answers for how much longer the request
+   * waits; 0 ends it, as without this function.
+   */
+  readonly onLate?: ((late: LateRequest) => Milliseconds) | undefined
   /** Host field when it differs from the host of the URI: a gateway passes on the one it received. */
   readonly host?: string | undefined
   /** Whether the caller uses trailer fields of the response (RFC 9110 section 10.1.4). */
@@ -65,6 +70,13 @@ export interface OriginRequest {
   /** The longest wait for 100 (Continue), after which the content is sent. Undefined: it is sent at once, without Expect. */
   readonly awaitContinue?: Milliseconds | undefined
   readonly onInterim?: SendInterim | undefined
+}
+
+/** A request whose head is late. */
+export interface LateRequest {
+  /** Whether its connection had carried an earlier request. */
+  readonly reused: boolean
+  cancel(cause?: unknown): void
 }
 
 export interface OriginSource extends Source {

@@ -43,6 +43,8 @@ interface Remarks {
   readonly verified?: string | undefined
   /** Another parameter of our own: why the answer is not stored. */
   readonly notStored?: string | undefined
+  /** Another parameter of our own: the failure of the origin for which a stored response answers that it has not confirmed. */
+  readonly failure?: string | undefined
 }
 
 /** One member, such as `cachesvc; fwd=stale; fwd-status=304; ttl=300; detail=revalidated`. `cache` names this cache. */
@@ -62,6 +64,7 @@ export function formatCacheStatus(cache: string, status: CacheStatus): string {
   if (status.notStored !== undefined) {
     member += `; not-stored=${formatTokenOrString(status.notStored)}`
   }
+  if (status.failure !== undefined) member += `; failure=${formatTokenOrString(status.failure)}`
   return member
 }
 

@@ -10,6 +10,7 @@ import type { Source } from '../../../lib/bytes/source.ts'
 import { classify } from '../../../lib/cache/archive/path.ts'
 import { Fetcher, type FetcherOptions } from '../../../lib/cache/fetch/fetch.ts'
 import type { Answer } from '../../../lib/cache/fetch/origin-question.ts'
+import { UnconfirmedOrigins } from '../../../lib/cache/fetch/unconfirmed-origins.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { openStore } from '../../../lib/cache/store/store.ts'
 import type { Claim, Generation } from '../../../lib/cache/suites/generation.ts'
@@ -40,6 +41,7 @@ async function fetcherForTest(
     goneAfter: () => 0,
     onImpostor: () => undefined,
     onWrong: () => undefined,
+    unconfirmed: new UnconfirmedOrigins({ clock, log: silentLog }),
   })
   t.teardown(async () => {
     await fetcher.close(AbortSignal.abort())

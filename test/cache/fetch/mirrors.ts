@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Lifetime } from '../../../lib/async/lifetime.ts'
+import { LateHeads } from '../../../lib/cache/fetch/late-heads.ts'
 import { Mirrors } from '../../../lib/cache/fetch/origin-question.ts'
 import type { Entry } from '../../../lib/cache/store/entry.ts'
 import { Failure } from '../../../lib/errors.ts'
@@ -27,6 +28,7 @@ function mirrors() {
     log: createMemoryLog(),
     places: () => places,
     impatient: () => impatient,
+    late: new LateHeads({ clock, timeouts: () => ({ fields: 15_000 }), connections: () => 16 }),
     onFailover: () => {},
   })
   /** Whose answer counts, or the message of the failure; who was asked, with `*` where little time was given. */

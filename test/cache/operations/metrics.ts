@@ -20,6 +20,7 @@ function metrics(): CacheMetrics {
     ...{ adopted_suites: none, suites_being_adopted: none, distrusting_clients: none },
     ...{ authority_expiry_timestamp_seconds: undefined, verification_timestamp_seconds: none },
     ...{ verification_files: none, verification_wrong_files: none },
+    ...{ unconfirmed_origins: none },
     ...{ suites_behind: none, suites_behind_seconds: none, waiting_generations: none },
     ...{ refused_signatures: none, unreferenced_files: none, clients_waiting_for_rate: none },
   }

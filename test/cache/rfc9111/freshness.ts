@@ -67,7 +67,17 @@ t.test('files that are not below dists are fresh for a tenth of their age', asyn
     [
       'for which the origin states a long time',
       { fields: [modified(600), ['Cache-Control', 'max-age=86400']] },
-      60,
+      3600,
+    ],
+    [
+      'stored this second, for which the origin states a time (RFC 9111 section 4.2)',
+      { fields: [tag, ['Cache-Control', 'max-age=600']] },
+      600,
+    ],
+    [
+      'for which Expires states a time',
+      { fields: [modified(600), ['Expires', new Date(T + 300 * SECOND).toUTCString()]] },
+      300,
     ],
     [
       'for which the origin states a short time',

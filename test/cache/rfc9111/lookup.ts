@@ -47,8 +47,7 @@ function ask(
   { says, after, origin, validated = T, offline = false, negativeUntil, ...rest }: Case = {},
 ): string {
   const modified = ['Last-Modified', 'Wed, 01 Jan 2020 00:00:00 GMT'] as const
-  const fields =
-    origin === undefined ? [modified] : [modified, ['Cache-Control', origin] as const]
+  const fields = origin === undefined ? [modified] : [modified, ['Cache-Control', origin] as const]
   const decision = lookup({
     stored: after === undefined ? undefined : { ...entry, fields, validated },
     key: entry.key,
@@ -275,7 +274,13 @@ t.test('what an adopted index says about the content', async t => {
 t.test('the fields of the client choose the answer of a file of no archive alone', async t => {
   const told = (path: string, fields: Fields, more: object = {}) => {
     const decision = lookup({
-      stored: { ...entry, fields: [['Content-Type', 'text/html'], ['ETag', '"1"']] },
+      stored: {
+        ...entry,
+        fields: [
+          ['Content-Type', 'text/html'],
+          ['ETag', '"1"'],
+        ],
+      },
       key: entry.key,
       archive: classify(path),
       directives: requestDirectives(Fields.empty),

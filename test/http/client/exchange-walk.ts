@@ -237,6 +237,13 @@ class Walk implements ExchangeOwner {
     )
   }
 
+  onLate(): number {
+    if (this.#response !== undefined) this.faults.push('late after a head')
+    if (this.#failure !== undefined) this.faults.push('late after a failure')
+    this.#perhapsLeave()
+    return this.#chance.below(2) === 0 ? 0 : 1000
+  }
+
   onHead(response: OriginResponse | OriginSwitched): void {
     if (this.#response !== undefined) this.faults.push('two heads')
     if (this.#failure !== undefined) this.faults.push('a head after a failure')

@@ -89,7 +89,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const failure = await new Promise((onFailure, onHead) => {
     const owner = {
       ...{ origin: 'a', parent: undefined, deadlines: defaultOriginDeadlines },
-      ...{ onHead, onFailure, onDone() {} },
+      ...{ onHead, onFailure, onDone() {}, onLate: () => 0 },
     }
     new OriginExchange(connection, message, { owner, life }).begin()
   })

@@ -188,7 +188,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironme
   }
   if (file.timeouts.connect + file.timeouts.fields >= 30_000) {
     const text =
-      'connect and fields together reach 30s, after which apt hangs up; lower one of them'
+      'connect and fields together reach 30s, after which apt hangs up: lower one of them, or raise Acquire::http::Timeout of the clients'
     remarks.push({ path: ['timeouts'], at: 'key', text })
   }
   if (file.https.prevent && (file.https.intercept || file.https.interceptDomains.length > 0)) {

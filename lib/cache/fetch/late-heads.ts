@@ -1,0 +1,135 @@
+/**
+ * Waits on for the head of an answer that no other origin can give. A head is late when it has not come within `timeouts.fields`.
+ * Clients do not wait for it any longer, but a later one finds what it brings.
+ *
+ * # Facts
+ * - Archives that make their indexes on demand need up to a minute for a head. Work for a request that is given up is lost, so an
+ *   archive that is asked again and again never answers.
+ * - A kept connection can be dead without a sign of it, and so can one server of several. Silence does not show which. So a late question
+ *   is asked once more over a new connection, and the first answer counts. When both are late, the one on the newer connection stays.
+ * - A connection with a late head is of no use to other requests. Late questions hold at most half of an origin's connections, and beyond
+ *   that a late question fails.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { LateRequest, OriginRequest } from '../../http/client/client.ts'
+
+/** The longest time for a head, unless `timeouts.fields` is longer. */
+const longestHead: Milliseconds = 5 * 60_000
+
+/** The most late questions to all origins together. */
+const mostLate = 64
+
+/** The longest time for the head of an answer that no other origin can give, and for that of a request that is passed through. */
+export function longestWait({ fields }: { readonly fields: Milliseconds }): Milliseconds {
+  return Math.max(longestHead, fields)
+}
+
+interface LateHeadsParts {
+  readonly clock: Clock
+  readonly timeouts: () => { readonly fields: Milliseconds }
+  /** The most connections to one origin. */
+  readonly connections: () => number
+}
+
+/** The fields of a request by which `LateHeads` asks. */
+type Attempt = Pick<OriginRequest, 'onLate' | 'fresh'>
+
+interface Question<Answer> {
+  /** The name of the origin. */
+  readonly origin: string
+  /** Sends a request for the same file. */
+  readonly send: (attempt: Attempt) => Promise<Answer>
+  /** Whether an answer ends the question while the other request could still bring one. */
+  readonly counts: (answer: Answer) => boolean
+  /** Drops an answer that is not used. */
+  readonly drop: (answer: Answer) => void
+}
+
+export class LateHeads {
+  readonly #parts: LateHeadsParts
+  /** The number of late questions to each origin. */
+  readonly #late = new Map<string, number>()
+  #all = 0
+
+  constructor(parts: LateHeadsParts) {
+    this.#parts = parts
+  }
+
+  /** Asks an origin. Rejects with the last failure when no request brings an answer. */
+  ask<Answer>({ origin, send, counts, drop }: Question<Answer>): Promise<Answer> {
+    const { clock, timeouts } = this.#parts
+    const end = clock.elapsed() + longestWait(timeouts())
+    const lates = new Set<LateRequest>()
+    let [underWay, place, settled] = [0, false, false]
+    return new Promise((resolve, reject) => {
+      const settle = (): void => {
+        settled = true
+        if (place) this.#leave(origin)
+        for (const late of lates) late.cancel()
+      }
+      const isLate = (late: LateRequest, isFirst: boolean): Milliseconds => {
+        const left = end - clock.elapsed()
+        if (settled || left <= 0) return 0
+        if (!place) {
+          place = this.#enter(origin)
+          if (!place) return 0
+          lates.add(late)
+          begin(false)
+          return left
+        }
+        const [other] = lates
+        if (!isFirst && other !== undefined && other !== late) {
+          if (!other.reused) return 0
+          lates.delete(other)
+          other.cancel()
+        }
+        lates.add(late)
+        return left
+      }
+      const begin = (isFirst: boolean): void => {
+        underWay += 1
+        let own: LateRequest | undefined
+        const onLate = (late: LateRequest): Milliseconds => {
+          own = late
+          return isLate(late, isFirst)
+        }
+        const ended = (): void => {
+          underWay -= 1
+          if (own !== undefined) lates.delete(own)
+        }
+        send(isFirst ? { onLate } : { onLate, fresh: true }).then(
+          answer => {
+            ended()
+            if (settled || (underWay > 0 && !counts(answer))) return drop(answer)
+            settle()
+            resolve(answer)
+          },
+          (error: unknown) => {
+            ended()
+            if (settled || underWay > 0) return
+            settle()
+            reject(error)
+          },
+        )
+      }
+      begin(true)
+    })
+  }
+
+  /** Takes a place among the late questions to an origin. Answers false when all are taken. */
+  #enter(origin: string): boolean {
+    const late = this.#late.get(origin) ?? 0
+    const most = Math.max(1, Math.floor(this.#parts.connections() / 2))
+    if (late >= most || this.#all >= mostLate) return false
+    this.#late.set(origin, late + 1)
+    this.#all += 1
+    return true
+  }
+
+  #leave(origin: string): void {
+    const late = (this.#late.get(origin) ?? 1) - 1
+    if (late > 0) this.#late.set(origin, late)
+    else this.#late.delete(origin)
+    this.#all -= 1
+  }
+}
