@@ -496,7 +496,7 @@ export class Expectation {
       code: 'wrong-digest',
       fault: 'upstream',
       publicText: 'Hash Sum mismatch: the origin sent other content than the archive promises.',
-      facts: { algorithm, found, expected: hex, size },
+      facts: { algorithm, found, expected: hex, size, sha256 },
     })
   }
 }
