@@ -1,6 +1,6 @@
 /**
  * packaging/balancers/haproxy.cfg as it is written, but for addresses and ports, with the real HAProxy and the real apt in front of two
- * nodes: one is killed while apt runs.
+ * nodes: each file is fetched by one of them, and one is killed while apt runs.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
 import { directoryFor, fetchThrough, noLab, report, setUp } from '../fixtures/cache/lab.ts'
 import { ProxyProcess } from '../fixtures/cache/proxy-process.ts'
+import { RawClient } from '../fixtures/http/raw-client.ts'
 import { lacking } from '../fixtures/process/command.ts'
 import { accepts, eventually, freePort } from '../fixtures/process/ports.ts'
 import { Child } from '../fixtures/sso/child.ts'
@@ -58,18 +59,39 @@ t.test('two nodes behind HAProxy, one killed while apt runs', { skip }, async t 
     const { content } = await fetchThrough(node.port, '/_cachesvc/api/stats')
     return JSON.parse(content.toString()).totals.requests
   }
-  const first = await lab.apt('first', { proxy })
-  t.strictSame((await first.update()).code, 0)
-  const counts = [await requests(nodes[0]), await requests(nodes[1])]
-  t.equal(Math.min(...counts), 0, 'a client stays at one node')
-  const [used, other] = counts[0] === 0 ? [nodes[1], nodes[0]] : nodes
+  lab.origin.forget()
+  for (const name of ['first', 'second']) {
+    const apt = await lab.apt(name, { proxy })
+    const update = await apt.update()
+    t.strictSame([update.code, update.errors, update.warnings], [0, [], []], report(update))
+    const download = await apt.download('alpha', 'beta++', 'gamma')
+    t.strictSame([download.code, download.errors], [0, []], report(download))
+  }
+  const debs = lab.origin.requests.filter(({ target }) => target.endsWith('.deb'))
+  t.ok(debs.length >= 3)
+  t.equal(new Set(debs.map(({ target }) => target)).size, debs.length, 'a file is fetched once')
+  for (const node of nodes) t.ok((await requests(node)) > 0, 'each node has files')
+  const tunnel = await RawClient.connect(t, port)
+  await tunnel.write(
+    `CONNECT ${lab.origin.authority} HTTP/1.1\r\nHost: ${lab.origin.authority}\r\n\r\n`,
+  )
+  t.equal((await tunnel.head()).status, 200, 'a tunnel')
+  await tunnel.write('GET /none HTTP/1.1\r\nHost: origin\r\n\r\n')
+  t.equal((await tunnel.head()).status, 404, 'leads to the origin')
+  tunnel.end()
 
   lab.origin.behaviour = 'stall'
   lab.origin.forget()
-  const apt = await lab.apt('second', { proxy, deadline: 20_000 })
+  const apt = await lab.apt('third', { proxy, deadline: 20_000 })
   // apt 2.6 now and then never asks again for the file whose connection broke, and waits without an end. Then nothing is said of it here.
   const running = apt.update().catch((error: unknown) => String(error))
   t.ok(await eventually(async () => lab.origin.seen(/./).length > 0, 30_000))
+  const isAsking = async (node: ProxyProcess): Promise<boolean> => {
+    const { content } = await fetchThrough(node.port, '/_cachesvc/metrics')
+    return /^cachesvc_fetches_under_way [1-9]/m.test(content.toString())
+  }
+  const [used, other] = (await isAsking(nodes[0])) ? nodes : [nodes[1], nodes[0]]
+  const before = await requests(other)
   // The request that waits goes on waiting; the next ones are answered.
   lab.origin.behaviour = 'serve'
   await used.stop('SIGKILL')
@@ -79,7 +101,7 @@ t.test('two nodes behind HAProxy, one killed while apt runs', { skip }, async t 
     t.strictSame([update.code, update.errors], [0, []], report(update))
     t.notMatch(update.warnings.join('\n'), /Failed to fetch/, report(update))
   }
-  t.ok((await requests(other)) > 0, 'the running apt went on at the other node')
-  const next = await (await lab.apt('third', { proxy })).update()
+  t.ok((await requests(other)) > before, 'the running apt went on at the other node')
+  const next = await (await lab.apt('fourth', { proxy })).update()
   t.strictSame([next.code, next.errors, next.warnings], [0, [], []], report(next))
 })
