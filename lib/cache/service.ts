@@ -263,11 +263,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
         log: log.child({ part: 'builds' }),
       }),
       updates: answers.updates,
-      delayed: { ...answers, store, clock, cacheDirectory: config.cacheDirectory },
+      delayed: { ...answers, store, clock },
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
-      remarks: () => [...settings.warnings, ...settings.pending],
+      remarks: () => settings.warnings,
     }),
   )
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
@@ -291,7 +291,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'> {
+    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changes'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
   readonly unreferenced: UnreferencedPackages
@@ -348,8 +348,8 @@ async function reloadSettings(
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
-  // The system may trust other authorities now.
-  const trusted = await trustedAuthorities(settings.config, log).catch(error => {
+  // `https.origin_ca` may have changed, and the system may trust other authorities now.
+  const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
     log.warn('the authorities of before stay in force', { error })
     return undefined
   })
@@ -362,6 +362,7 @@ async function reloadSettings(
   }
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
+  parts.suites.reconfigured()
   log.setLevel(settings.config.log.level)
   if (trusted === undefined) return []
   origin.dialler.trust(trusted)
@@ -405,7 +406,7 @@ function stopSteps(
       await Promise.all([verification.close(), parts.unreferenced.close()])
     }),
     stopStep('break off the reading of indexes', 5000, async () => {
-      await Promise.all([delays.close(), parts.changeCounts.close()])
+      await Promise.all([delays.close(), parts.changes.close()])
       await suites.close()
     }),
     stopStep('close connections to origins', 5000, () => origin.close()),
