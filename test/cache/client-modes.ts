@@ -94,9 +94,9 @@ t.test('a sources.list may begin with a prefix that apt-cacher-ng comes with', a
     origins: [origin],
     lookup: dns.lookup,
     settings: {
-      domains: ['deb.debian.org', 'archive.ubuntu.com', `127.0.0.1:${origin.port}`],
+      domains: ['ftp.debian.org', 'archive.ubuntu.com', `127.0.0.1:${origin.port}`],
       overrides: { ubuntu_server: `${to}/mirror` },
-      remap: [{ from: 'deb.debian.org/debian', to: `${to}/own` }],
+      remap: [{ from: 'ftp.debian.org/debian', to: `${to}/own` }],
     },
   })
   origin.at('/own/dists/stable/x', reply({ content: 'of the remap rule' }))

@@ -91,7 +91,7 @@ const otherArchives = ['archive', 'snapshot', 'security']
  * files and calls of debootstrap use them: `http://proxy:3142/debian`. Each is the path of the archive on its host, too.
  */
 export const archivePrefixes: ReadonlyMap<string, string> = new Map([
-  ['debian', 'deb.debian.org'],
+  ['debian', 'ftp.debian.org'],
   ['debian-security', 'security.debian.org'],
   ['ubuntu', 'archive.ubuntu.com'],
 ])

@@ -94,7 +94,7 @@ function through(host: string, port: number): From {
 t.test('whatever else it depends on is asked for anew', t => {
   const one = target(deb)
   // By a prefix of a known archive.
-  const known = `http://deb.debian.org${deb}`
+  const known = `http://ftp.debian.org${deb}`
   const cases: ReadonlyArray<readonly [From, string]> = [
     [{}, `http://archive.example.org${deb}`],
     [{ host: 'mirror.example.org' }, `http://mirror.example.org${deb}`],

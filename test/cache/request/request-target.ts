@@ -251,16 +251,16 @@ t.test('what may follow our own Host', async t => {
     // The prefixes that apt-cacher-ng comes with, for the archives that are known here.
     [
       '/debian/dists/stable/InRelease',
-      'prefix http://deb.debian.org/debian/dists/stable/InRelease',
+      'prefix http://ftp.debian.org/debian/dists/stable/InRelease',
     ],
-    ['//debian/dists/x?y=z', 'prefix http://deb.debian.org/debian/dists/x?y=z'],
-    ['/debian', 'prefix http://deb.debian.org/debian'],
-    ['/debian/', 'prefix http://deb.debian.org/debian/'],
+    ['//debian/dists/x?y=z', 'prefix http://ftp.debian.org/debian/dists/x?y=z'],
+    ['/debian', 'prefix http://ftp.debian.org/debian'],
+    ['/debian/', 'prefix http://ftp.debian.org/debian/'],
     ['/debian-security/x', 'prefix http://security.debian.org/debian-security/x'],
     ['/ubuntu/dists/noble/x', 'prefix http://archive.ubuntu.com/ubuntu/dists/noble/x'],
     ['/debian.example.org/x', 'prefix http://debian.example.org/x'],
     ['/debian:8080/x', 'prefix http://debian:8080/x'],
-    ['/_cachesvc/build/base/debian/x', 'prefix http://deb.debian.org/debian/x in base'],
+    ['/_cachesvc/build/base/debian/x', 'prefix http://ftp.debian.org/debian/x in base'],
     ['/Debian/x', 'refuse 404'],
     ['/debian-archive/x', 'refuse 404'],
     ['/kali/dists/x', 'refuse 404'],
@@ -294,7 +294,7 @@ t.test('prefixes of known archives are those of this proxy alone', async t => {
     ask('GET http://archive.example.org/debian/x'),
     'proxy http://archive.example.org/debian/x',
   )
-  t.equal(ask(`GET http://bob:s@${OWN}/debian/x`), 'prefix http://deb.debian.org/debian/x as bob:s')
+  t.equal(ask(`GET http://bob:s@${OWN}/debian/x`), 'prefix http://ftp.debian.org/debian/x as bob:s')
   const within = { within: 'archive.example.org:443' }
   t.equal(ask('GET /debian/x', within), 'intercepted https://archive.example.org/debian/x')
 })
