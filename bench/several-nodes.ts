@@ -1,8 +1,8 @@
 /**
  * Three nodes that share a bucket beside one node without: `node dist/bench/several-nodes.js [CLIENTS [PACKAGES [BYTES_A_SECOND]]]`.
  *
- * So many real apts (60) download the same packages (200 of 100 kB), which no node has, at once, through HAProxy, which gives each new
- * connection to the next node. The origin sends each file at BYTES_A_SECOND (1,000,000; 0 is as fast as it can). Prints for each turn
+ * So many real apts (60) download the same packages (200 of 100 kB), which no node has, at once, through HAProxy, which gives each
+ * request to the next node. The origin sends each file at BYTES_A_SECOND (1,000,000; 0 is as fast as it can). Prints for each turn
  * the wall time, the processor time of all nodes, how many packages the origin was asked for how often, and which apts failed.
  */
 import { readFileSync } from 'node:fs'

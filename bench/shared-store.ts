@@ -126,7 +126,7 @@ class Origin {
     return new Origin((server.address() as AddressInfo).port, byHash)
   }
 
-  /** The URL of a file that was never asked for; those with an even number have a name that gives their digest, so nodes ask for a lease. */
+  /** The URL of a file that was never asked for; those with an even number have a name that gives their digest. */
   newFile(name: string, number: number): string {
     if (number % 2 === 1) return this.url(pathOf(size, `${name}-${number}`))
     const content = packageAt(`${name}-${number}`)
@@ -164,10 +164,7 @@ async function startNode({ directory, origin, bucket }: Place) {
     listen: [`127.0.0.1:${port}`],
     domains: [`127.0.0.1:${origin.port}`],
     ...(bucket && {
-      shared_store: {
-        ...{ url: bucket.url, region: bucket.region, credentials },
-        peer_url: `http://127.0.0.1:${port}`,
-      },
+      shared_store: { url: bucket.url, region: bucket.region, credentials },
     }),
   }
   const file = join(directory, 'cachesvc.yaml')

@@ -2,7 +2,6 @@
  * Makes the parts that answer requests for files: the fetcher, the suites with their delays and updates, and the answerer.
  */
 import type { Clock } from '../async/clock.ts'
-import type { BlockPool } from '../bytes/block-pool.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Logger } from '../log/log.ts'
@@ -47,7 +46,6 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
   readonly shared: SharedStore | undefined
-  readonly blocks: BlockPool
 }
 
 /** The most 404s that are remembered. */
@@ -167,7 +165,5 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     },
     /** Whether the other nodes of a shared store share this file. */
     isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
-    /** Ends the requests to other nodes. */
-    closeSharing: () => sharing?.close(),
   }
 }

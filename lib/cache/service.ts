@@ -140,10 +140,10 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const parts = { rules, store, clock, log, origin, pseudonym, version, ...events }
   const credentials = () => settings.credentials
   for (const sentence of credentials().warnings) log.warn(sentence)
-  const { disk, blocks } = options
+  const { disk } = options
   const opened = await openShared(options, { rules, credentials })
   const shared = options.shared ?? opened?.shared
-  const answers = await makeAnswerParts({ ...parts, disk, blocks, shared, credentials })
+  const answers = await makeAnswerParts({ ...parts, disk, shared, credentials })
   const { suites } = answers
   store.listen({
     named: entry => suites.stored(entry),
@@ -291,8 +291,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changes'>,
-    Pick<AnswerParts, 'closeSharing'> {
+    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changes'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
   readonly unreferenced: UnreferencedPackages
@@ -322,7 +321,6 @@ async function openShared(
     store,
     log: log.child({ part: 'shared-store' }),
     authorities: await trustedAuthorities(config, log),
-    directory: config.cacheDirectory,
     environment: process.env,
     shares: key => isShareableKey(key, sharing),
   })
@@ -411,10 +409,8 @@ function stopSteps(
       await Promise.all([delays.close(), parts.changes.close()])
       await suites.close()
     }),
-    stopStep('close connections to origins', 5000, async () => {
-      await Promise.all([origin.close(), parts.closeSharing()])
-    }),
-    stopStep('write down what the shared store lacks', 5000, async signal => {
+    stopStep('close connections to origins', 5000, () => origin.close()),
+    stopStep('finish uploads to the shared store', 5000, async signal => {
       await parts.opened?.close(signal)
     }),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),

@@ -194,7 +194,15 @@ t.test('a file that is too large for the shared store is said to be', async t =>
 function sharedState(): SharedState {
   return {
     ...{ url: 'https://s3.example.org/apt', resting: undefined, unwritable: undefined },
-    ...{ leases: 'on', requests: new Map(), received: 0, sent: 0, wrong: 0, renewed: 0, ahead: 0 },
+    ...{
+      conditionalWrites: 'on',
+      requests: new Map(),
+      received: 0,
+      sent: 0,
+      wrong: 0,
+      renewed: 0,
+      ahead: 0,
+    },
     largest: 5 * 1024 ** 3,
     uploads: { waiting: 0, done: 0, dropped: 0 },
   }

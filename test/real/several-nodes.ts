@@ -1,6 +1,6 @@
 /**
  * By hand, some minutes: `node dist/test/real/several-nodes.js [ROUNDS]`. Real apts update and download over three nodes that share a
- * bucket, each connection at another node, while the archive is published anew every five seconds. The clock of one node is ten
+ * bucket, each request at another node, while the archive is published anew every five seconds. The clock of one node is ten
  * minutes ahead. Then the bits of the bucket are flipped, and a fourth, empty node serves while the origin is down.
  */
 import { writeFile } from 'node:fs/promises'

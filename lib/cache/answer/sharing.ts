@@ -5,13 +5,11 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
-import type { BlockPool } from '../../bytes/block-pool.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { recentEntries } from '../../recent.ts'
 import { suiteOfRelease } from '../archive/path.ts'
 import type { Rules } from '../policy/policy.ts'
-import { SharedNearer } from '../shared/misses/nearer.ts'
-import { Peers } from '../shared/misses/peers.ts'
+import { SharedNearer } from '../shared/nearer.ts'
 import { isShareable, isShareableKey, type SharingRules } from '../shared/shareable.ts'
 import type { SharedStore } from '../shared/shared-store.ts'
 import { Pointers } from '../shared/suites/pointers.ts'
@@ -27,7 +25,6 @@ interface SharingParts
   readonly shared: SharedStore
   readonly rules: () => Rules
   readonly store: Store
-  readonly blocks: BlockPool
   /** The name of this node in Via. */
   readonly pseudonym: string
 }
@@ -37,8 +34,7 @@ const mostOffered = 65_536
 
 /** Makes the parts. From now on each new entry of a shared file is offered to the other nodes. */
 export function sharingOf(parts: SharingParts) {
-  const { shared, store, pseudonym, rules } = parts
-  const peers = new Peers({ ...parts, own: () => rules().config.sharedStore.peerUrl })
+  const { shared, store, pseudonym } = parts
   const pointers = new Pointers({ ...parts, node: pseudonym })
   const offered = recentEntries<string, string>(mostOffered)
   store.listen({
@@ -53,7 +49,6 @@ export function sharingOf(parts: SharingParts) {
   })
   const nearer = new SharedNearer({
     ...parts,
-    peers,
     pointers,
     onTaken: ({ key, digest }) => offered.set(key, digest),
     onWrong: digest => {
@@ -66,7 +61,6 @@ export function sharingOf(parts: SharingParts) {
     following: (made: Pick<FollowingParts, 'suites' | 'delays' | 'updates'>) =>
       releaseFollower({ ...parts, ...made, pointers }),
     isShared: (uri: TargetUri) => isShareable(uri, parts),
-    close: () => peers.close(),
   }
 }
 
@@ -105,10 +99,11 @@ function releaseFollower(parts: FollowingParts) {
   const paused = recentEntries<string, Paused>(mostPaused)
   const follow = async (at: string): Promise<void> => {
     try {
-      const pointer = await pointers.of(at)
       const [adopted] = suites.at(at)?.generations ?? []
       // A suite with a delay or a hold follows its own time on this node. A suite that was never adopted is fetched like any file.
-      if (pointer === undefined || adopted === undefined || delays.restraint(at)) return
+      if (adopted === undefined || delays.restraint(at)) return
+      const pointer = await pointers.of(at)
+      if (pointer === undefined) return
       const release = pointer.release.find(({ key }) => !key.endsWith('.gpg'))
       const entry = release && (await store.get(release.key))
       if (entry === undefined || entry.digest === release?.digest) return

@@ -29,7 +29,6 @@ import {
   hostPattern,
   httpUrl,
   mirror,
-  nodeUrl,
   region,
   timesOfDay,
 } from './setting-kinds.ts'
@@ -162,7 +161,7 @@ export const sharedStore = group(
     url: optionalSetting(
       bucketUrl,
       'none: nothing is shared',
-      'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials\n  peer_url: http://node1.example.org:3142',
+      'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials',
     )
       .needsRestart()
       .says(
@@ -185,14 +184,6 @@ export const sharedStore = group(
       .needsRestart()
       .says(
         'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
-      ),
-    peer_url: optionalSetting(
-      nodeUrl,
-      'none: other nodes wait until this one has uploaded the file',
-    )
-      .needsRestart()
-      .says(
-        'URL of this node for the others, each node its own. They read along what this node is fetching. `clients` has to admit them.',
       ),
     expire: setting(duration('0s', '3650d'), '30d').says(
       'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',

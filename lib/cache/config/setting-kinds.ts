@@ -117,13 +117,6 @@ export const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, fo
   readPlainUrl(found, 'the URL of a bucket such as https://s3.example.org/apt-cache'),
 )
 
-/** The URL by which other nodes reach this one: scheme, host and port. */
-export const nodeUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found => {
-  const what = 'the URL of this proxy for the others such as http://node1.example.org:3142'
-  const read = readPlainUrl(found, what)
-  return read.ok && read.value.path !== '/' ? mismatch(found, what, 'it has a path') : read
-})
-
 /** Reads a URL without credentials and query. No message quotes it, because it may contain a password by mistake. */
 function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
   const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }

@@ -257,7 +257,7 @@ export const settings = group('', {
 
 interface FormerSetting {
   readonly sentence: string
-  /** Whether a file that gives it a value is refused, because the setting protected something. */
+  /** Whether a file that gives it a value is refused, because the operator has to do something in its place. */
   readonly refused: boolean
 }
 
@@ -266,6 +266,11 @@ export const formerSettings: Readonly<Record<string, FormerSetting>> = {
   'index.password': {
     sentence:
       'no longer there: the pages ask for no password; remove the line, and name under index.clients the machines that may read them',
+    refused: true,
+  },
+  'shared_store.peer_url': {
+    sentence:
+      'no longer there: nodes do not read from each other; remove the line, and have the balancer hash by URL, so that each file is fetched by one node (docs/several-machines.md)',
     refused: true,
   },
   debug: {

@@ -18,7 +18,7 @@ export type Status = Awaited<ReturnType<typeof statusOf>>
 /** The state of the service now. Moments are ISO 8601, sizes are bytes, times are seconds. */
 export async function statusOf(sources: OperationsSources) {
   const { version, config, clock, addresses, listeners, parents } = sources
-  const { is, because, cautions } = await serviceState(sources)
+  const { is, because, full, cautions } = await serviceState(sources)
   const { started, rates, connections, waitingForRate, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
   const unreferenced = sources.unreferenced()
@@ -79,15 +79,17 @@ export async function statusOf(sources: OperationsSources) {
       files: objects,
       bytes,
       ...(filesystem && { free: filesystem.free }),
+      ...(full && { full }),
     },
   }
 }
 
-function sharedFigures({ url, resting, leases, uploads, received, sent, wrong }: SharedState) {
+function sharedFigures(state: SharedState) {
+  const { url, resting, conditionalWrites, uploads, received, sent, wrong } = state
   return {
     url,
     answers: resting === undefined,
-    leases,
+    conditional_writes: conditionalWrites,
     uploads_waiting: uploads.waiting,
     uploads_dropped: uploads.dropped,
     received_bytes: received,
@@ -114,9 +116,9 @@ export function statusText(status: Status): string {
       line('', `${size(received)}${length === undefined ? '' : ` of ${size(length)}`}  ${url}`),
     )
   const more = downloads.length - mostListed
-  // A full file system can still have free bytes, too few for the file that did not fit. Their number would suggest that there is room.
-  const full = because?.includes('no space left') === true
-  const free = store.free === undefined ? '' : full ? ', full' : `, ${size(store.free)} free`
+  // The number of free bytes would suggest that there is room.
+  const room = store.free === undefined ? '' : `, ${size(store.free)} free`
+  const free = store.full === true ? ', full' : room
   return [
     `cachesvc ${status.version} is ${states[state]}\n`,
     ...reasons.map(reason => `  ${reason}\n`),

@@ -8,7 +8,6 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
 import { Lifetime } from '../../async/lifetime.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
@@ -40,12 +39,13 @@ import {
   isSuperseded,
   type NearAnswer,
   type NearContent,
+  NearPatience,
   type NearSources,
   proofOf,
   type WantedFile,
   WrongContent,
 } from './found.ts'
-import { type Answer, type Ask, originName } from './origin-question.ts'
+import { type Answer, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keepEntry, resumedContent, transfer, watchAbandoned } from './transfer.ts'
 import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
@@ -54,7 +54,7 @@ export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
   /** Whether the operator wants to store files that this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
-  /** The shared store and the other nodes, which are asked before an origin; undefined without them. */
+  /** The shared store, which is asked before an origin; undefined without one. */
   readonly nearer?: NearSources | undefined
   readonly unconfirmed: UnconfirmedOrigins
 }
@@ -67,11 +67,10 @@ export interface FetcherOptions extends FetchEvents, GoneFilesParts {
 const firstBytesHeld: Milliseconds = 25
 
 /**
- * Content of a shared store up to this size is compared as a whole before clients get its first byte, unless that takes longer than
- * `longestComparison`. If it is wrong, the origin is asked, and clients do not notice.
+ * Content of a shared store up to this size is compared as a whole before clients get its first byte, unless that takes longer than the
+ * fetch waits for the shared store. If it is wrong, the origin is asked, and clients do not notice.
  */
 const comparedFirst = 8 * 1024 * 1024
-const longestComparison: Milliseconds = 2000
 
 /** The most files for which the reason is remembered why they were not stored. */
 const mostNotStored = 4096
@@ -88,7 +87,9 @@ interface Running {
   readonly except: Set<string>
   /** The download, once content has begun to arrive. */
   begun?: Pick<BegunContent, 'download' | 'length'> | undefined
-  /** The answer of the shared store and the other nodes; undefined before they are asked. */
+  /** The time that this fetch still waits for the shared store. */
+  readonly patience: NearPatience
+  /** The answer of the shared store; undefined before it is asked. */
   near?: NearAnswer
 }
 
@@ -130,8 +131,11 @@ export class Fetcher {
       }
       return { found: Promise.resolve(failed), joined: false }
     }
-    const since = this.#options.clock.elapsed()
-    const begins: Running = { wanted, lifetime: new Lifetime(), since, except: new Set() }
+    const { clock } = this.#options
+    const begins: Running = {
+      ...{ wanted, lifetime: new Lifetime(), since: clock.elapsed(), except: new Set() },
+      patience: new NearPatience(clock),
+    }
     const found = this.#find(begins).catch((error: unknown): FetchOutcome => {
       this.#over(begins)
       return { kind: 'failed', failure: this.#noteFailure(wanted, error) }
@@ -247,14 +251,9 @@ export class Fetcher {
     deadline.removeEventListener('abort', giveUp)
   }
 
-  #over({ wanted: { key }, near }: Running, end?: ContentOutcome): void {
+  #over({ wanted: { key } }: Running): void {
     this.#underWay.delete(key)
     if (this.#underWay.size === 0) for (const resolve of this.#awaitIdle.splice(0)) resolve()
-    if (near?.kind !== 'origin' || near.lease === undefined) return
-    // The lease ends after the file is stored, when it has been offered to the other nodes.
-    const { lease } = near
-    if (end?.kind !== 'stored') lease.release()
-    else void end.kept.then(() => lease.release())
   }
 
   async #find(running: Running): Promise<FetchOutcome> {
@@ -319,37 +318,35 @@ export class Fetcher {
     return { kind: 'answered', status, fields, certain, parent: response.parent }
   }
 
-  /** Asks the shared store and the other nodes, once for each fetch. Undefined when they do not serve the file. */
+  /** Asks the shared store, once for each fetch. Undefined when it does not serve the file. */
   async #nearest(running: Running): Promise<NearAnswer | undefined> {
     const { nearer } = this.#options
     if (nearer === undefined || running.near !== undefined || !nearer.serves(running.wanted)) {
       return undefined
     }
     await this.#claim(running)
-    running.near = await this.#askNearer(running, nearer, 0)
-    return running.near
-  }
-
-  #askNearer(
-    { wanted, lifetime }: Running,
-    nearer: NearSources,
-    first: number,
-  ): Promise<NearAnswer> {
+    const { wanted, lifetime, patience } = running
     const previous = this.#wrong.before(wanted.key) ?? wanted.stored
-    return nearer.find(wanted, { first, previous, lifetime })
+    running.near = await nearer.find(wanted, { patience, previous, lifetime })
+    return running.near
   }
 
   /** Fills from another node's entry that the origin has confirmed, or cannot judge now. Undefined when its content is gone. */
   async #fillStale(running: Running, confirmed?: EntryDraft): Promise<FetchOutcome | undefined> {
-    const { near } = running
+    const { near, patience } = running
     if (near?.kind !== 'stale') return undefined
-    const content = await near.open(confirmed ?? near.entry)
+    const opening = near.open(confirmed ?? near.entry)
+    // An origin that has confirmed the entry can also send the content. One that has failed cannot.
+    const content =
+      confirmed === undefined
+        ? await opening
+        : await patience.result(opening, late => late?.answer.response.content.close())
     return content && this.#fillNear(running, content)
   }
 
-  /** Fills from the shared store or another node. Undefined when that failed before clients got a byte, so that the origin is asked. */
+  /** Fills from the shared store. Undefined when that failed before clients got a byte, so that the origin is asked. */
   async #fillNear(running: Running, near: NearContent): Promise<FetchOutcome | undefined> {
-    const { store, clock } = this.#options
+    const { store } = this.#options
     const { draft, expected, answer, size: length, digest } = near
     const { key } = running.wanted
     const { content } = answer.response
@@ -361,15 +358,14 @@ export class Fetcher {
       const filled = this.#fill(running, begun)
       const small = length !== undefined && length <= comparedFirst
       const { settled } = filled.filling
-      const judged = small ? await resultInTime(settled, clock, longestComparison) : undefined
+      const judged = small ? await running.patience.result(settled, () => {}) : undefined
       if (judged?.kind !== 'failed') {
-        void settled.then(end => this.#over(running, end))
+        void settled.then(() => this.#over(running))
         return filled
       }
     } catch (error) {
       content.close()
       if (!isUpstream(error)) throw error
-      if (digest !== undefined) this.#options.nearer?.wrong(digest)
     }
     running.begun = undefined
     return undefined
@@ -437,7 +433,7 @@ export class Fetcher {
       )
     }
     const settled = this.#run(running, begun)
-    if (begun.from.near === undefined) void settled.then(end => this.#over(running, end))
+    if (begun.from.near === undefined) void settled.then(() => this.#over(running))
     const changed = wanted.stored !== undefined && isOtherContent(draft, length, wanted.stored)
     return { kind: 'filling', filling: { ...begun, verified: proofOf(wanted), changed, settled } }
   }
@@ -468,7 +464,10 @@ export class Fetcher {
         clock,
         lifetime,
         promised: expectedContent(wanted) !== undefined,
-        again: question => this.#again(running, begun, question),
+        again: question => {
+          const { uri, via } = wanted
+          return this.#options.ask({ uri, stored: undefined, lifetime, via, ...question })
+        },
         onBroken,
         onReceived: (bytes, near) => {
           if (near === undefined) fetched += bytes
@@ -500,23 +499,6 @@ export class Fetcher {
     }
   }
 
-  /** Asks for the rest. When it came from another node, the nodes are asked first, because one may have the file or fetch it now. */
-  async #again(
-    running: Running,
-    { from, download }: BegunContent,
-    question: Pick<Parameters<Ask>[0], 'except' | 'more'>,
-  ): Promise<Answer> {
-    const { ask, nearer } = this.#options
-    const { lifetime, wanted } = running
-    if (from.near === 'peer' && nearer !== undefined && running.near?.kind !== 'origin') {
-      const near = await this.#askNearer(running, nearer, download.size)
-      if (near.kind === 'content') return near.answer
-      running.near = near
-    }
-    const { uri, via } = wanted
-    return ask({ uri, stored: undefined, lifetime, via, ...question })
-  }
-
   #noteStored(key: string, { because }: Pick<Download, 'because'>): void {
     if (because === undefined) this.#notStored.delete(key)
     else this.#notStored.set(key, because)
@@ -530,7 +512,9 @@ export class Fetcher {
     if (WrongContent.is(failure)) {
       this.#wrong.note(wanted, failure, { draft: begun?.draft, near: near !== undefined })
       if (near === undefined) this.#options.onWrong(failure)
-      else if (begun?.digest !== undefined) this.#options.nearer?.wrong(begun.digest)
+      else if (begun?.digest !== undefined && WrongContent.lacks(failure, begun.digest)) {
+        this.#options.nearer?.wrong(begun.digest)
+      }
     }
     if (near !== undefined) return failure
     this.#options.unconfirmed.failed(wanted.uri, failure, wanted.stored !== undefined)

@@ -2,6 +2,7 @@
  * The values of a fetch: the wanted file, the outcome, the expected content, and the memory of wrong content.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Piece } from '../../bytes/piece.ts'
 import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
@@ -267,6 +268,16 @@ export class WrongContent {
     return error instanceof Failure && ['wrong-digest', 'wrong-size'].includes(error.code)
   }
 
+  /**
+   * Whether a failure shows that content does not have this SHA-256. Content that only is not what an index or a name promises may have it:
+   * with a promised SHA-512, the bucket can have the right bytes of an earlier content.
+   */
+  static lacks(error: unknown, sha256: string): boolean {
+    if (!(error instanceof Failure) || error.code !== 'wrong-digest') return false
+    const { sha256: actual } = error.facts
+    return actual !== undefined && actual !== sha256
+  }
+
   /** Notes that content with this draft was wrong. After wrong content from `near`, an origin may be asked at once. */
   note(
     wanted: WantedFile,
@@ -349,23 +360,44 @@ function opening(
 }
 
 /*
- * The sources that are nearer than an origin when several machines share a bucket (`shared_store`): contents that another node has stored,
- * and contents that another node is fetching now. The fetcher asks them before an origin. Here are only the interfaces;
- * shared/misses/nearer.ts implements them.
+ * The sources that are nearer than an origin when several machines share a bucket (`shared_store`): contents that another node has stored.
+ * The fetcher asks them before an origin. Here are only the interfaces; shared/nearer.ts implements them.
  */
+
+/** The longest time for which one fetch waits for nearer sources in all, before it asks an origin. */
+const longestNear: Milliseconds = 2000
+
+/** The rest of that time. Only the time spent waiting for a nearer source counts. */
+export class NearPatience {
+  readonly #clock: Clock
+  #left = longestNear
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** The result of a promise that does not reject, or undefined when the time ends before it. `late` gets a result that comes after that. */
+  async result<T>(promise: Promise<T>, late: (value: T) => void): Promise<T | undefined> {
+    const begun = this.#clock.elapsed()
+    const known = promise.then(value => ({ value }))
+    const inTime = await resultInTime(known, this.#clock, this.#left)
+    this.#left = Math.max(0, this.#left - (this.#clock.elapsed() - begun))
+    if (inTime === undefined) void promise.then(late, () => undefined)
+    return inTime?.value
+  }
+}
 
 export interface NearSources {
   /** Whether the file may be shared, and the origin need not confirm it. */
   serves(wanted: WantedFile): boolean
-  /** Finds a file near. It waits two seconds at most, unless another node is fetching the file. Never rejects. */
+  /** Finds a file near within `question.patience`. Never rejects. */
   find(wanted: WantedFile, question: NearQuestion): Promise<NearAnswer>
   /** Handles a content of the bucket that did not have its digest. */
   wrong(digest: string): void
 }
 
 export interface NearQuestion {
-  /** The position of the first wanted byte. */
-  readonly first: number
+  readonly patience: NearPatience
   /** The entry or draft that clients got under this key before. Other content must not get its date. */
   readonly previous: EntryDraft | undefined
   readonly lifetime: Lifetime
@@ -375,12 +407,9 @@ export interface NearQuestion {
  * The answer of the nearer sources:
  * - content: the file comes from there
  * - stale: a node has stored the file, and the origin has to be asked whether it is still current
- * - origin: the origin is asked, only by this node while it has the lease
+ * - origin: the origin is asked
  */
-export type NearAnswer =
-  | NearContent
-  | StaleContent
-  | { readonly kind: 'origin'; readonly lease?: { release(): void } | undefined }
+export type NearAnswer = NearContent | StaleContent | { readonly kind: 'origin' }
 
 export interface NearContent {
   readonly kind: 'content'
@@ -390,7 +419,7 @@ export interface NearContent {
   readonly digest?: string | undefined
   /** The bytes of the whole content. */
   readonly size: number | undefined
-  /** The answer in the form of an origin's: 200, or 206 with the rest. */
+  /** The answer in the form of an origin's 200. */
   readonly answer: Answer
 }
 

@@ -140,6 +140,8 @@ export interface ServiceState {
   /** Ready, ready with cautions, or unable to do its work. */
   readonly is: 'ready' | 'doubtful' | 'broken'
   readonly because: string
+  /** Whether the store takes nothing because its file system or its quota has no room. */
+  readonly full: boolean
   readonly cautions: readonly string[]
 }
 
@@ -189,6 +191,9 @@ export async function serviceState(sources: OperationsSources): Promise<ServiceS
     ...upkeepCautions(sources),
     ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
   ]
-  if (!found.writable) return { is: 'broken', because: found.because, cautions }
-  return { is: cautions.length === 0 ? 'ready' : 'doubtful', because: '', cautions }
+  if (!found.writable) {
+    const { because, full = false } = found
+    return { is: 'broken', because, full, cautions }
+  }
+  return { is: cautions.length === 0 ? 'ready' : 'doubtful', because: '', full: false, cautions }
 }

@@ -69,9 +69,9 @@ const sharedGauges: readonly SharedFigure[] = [
     ({ resting }) => Number(resting !== undefined),
   ],
   [
-    'leases',
-    '1 while nodes agree by the shared store on which of them fetches a file.',
-    ({ leases }) => Number(leases === 'on'),
+    'conditional_writes',
+    '1 when the shared store obeys conditions of writes, so that of two nodes that write a suite at once one notices the other.',
+    ({ conditionalWrites }) => Number(conditionalWrites === 'on'),
   ],
   ['uploads_waiting', 'Files that wait to be uploaded.', ({ uploads }) => uploads.waiting],
 ]
@@ -90,7 +90,7 @@ const sharedCounters: readonly SharedFigure[] = [
     'Contents of the shared store that were not what their digest says, and were removed from it.',
     ({ wrong }) => wrong,
   ],
-  ['renewed', 'Objects whose time in the shared store was begun anew.', ({ renewed }) => renewed],
+  ['renewed', 'Objects whose time in the shared store was begun again.', ({ renewed }) => renewed],
 ]
 
 /** The most suites with figures of their own. Clients choose the names of suites, so there must be a bound. */

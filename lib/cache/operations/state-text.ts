@@ -160,7 +160,7 @@ function reasonText(reason: string): string {
 
 /** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
 export function sharedText(state: SharedState): string {
-  const { url, resting, unwritable, leases, uploads, received, sent, wrong } = state
+  const { url, resting, unwritable, conditionalWrites, uploads, received, sent, wrong } = state
   const ill = resting ?? unwritable
   const known = resting === undefined ? 'answers' : 'is not asked now'
   return [
@@ -168,6 +168,8 @@ export function sharedText(state: SharedState): string {
     `${size(received)} read and ${size(sent)} written`,
     `${countOf(uploads.waiting, 'upload')} waiting${uploads.dropped === 0 ? '' : `, ${count(uploads.dropped)} given up`}`,
     ...(wrong === 0 ? [] : [`${countOf(wrong, 'content')} found wrong and removed`]),
-    ...(leases === 'off' ? ['without leases, so several nodes may fetch one file'] : []),
+    ...(conditionalWrites === 'off'
+      ? ['no conditional writes, so of two nodes that write a suite at once the later one wins']
+      : []),
   ].join('; ')
 }

@@ -64,8 +64,8 @@ export type MissReason =
   | 'redirected'
   | NearPlace
 
-/** The source of content that came without asking an origin: the bucket that several nodes share, or the node that was fetching it. */
-export type NearPlace = 'shared-store' | 'peer'
+/** The source of content that came without asking an origin: the bucket that several nodes share. */
+export type NearPlace = 'shared-store'
 
 /** The facts for the log that every response of the proxy has. */
 export interface OutcomeFacts {

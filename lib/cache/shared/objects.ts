@@ -4,13 +4,11 @@
  *
  *     blobs/ab/<sha256>            a content
  *     entries/<sha256 of key>.json the entry of a key: digest, fields, made-up Last-Modified
- *     leases/<sha256 of key>       the node that fetches the key now
  *     suites/<sha256 of id>.json   the Release file that a suite has
  *     probes/<node>                an empty JSON object, for trying the engine
  */
-import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import type { Seconds } from '../../async/clock.ts'
 import { parseDate } from '../../http/message/date.ts'
-import { parseUri, type TargetUri } from '../../http/message/target.ts'
 import { isCount, isRecord, type JsonObject, parsedJson } from '../../json.ts'
 import { checkEntry, type Entry, maxEntryBytes } from '../store/entry.ts'
 import { entryName } from '../store/key.ts'
@@ -22,7 +20,7 @@ const format = 1
 /** The most bytes of each kind of object that is read whole. */
 export const mostBytes = {
   entry: maxEntryBytes + 1024,
-  lease: 4096,
+  probe: 4096,
   suite: 3 * maxEntryBytes + 4096,
 } as const
 
@@ -31,7 +29,6 @@ export const largestBlob = 5 * 1024 ** 3
 
 export const blobName = (digest: string): string => `blobs/${digest.slice(0, 2)}/${digest}`
 export const entryObject = (key: string): string => `entries/${entryName(key)}.json`
-export const leaseName = (key: string): string => `leases/${entryName(key)}`
 export const suiteName = (id: string): string => `suites/${entryName(id)}.json`
 export const probeName = (node: string): string => `probes/${entryName(node)}`
 
@@ -59,34 +56,6 @@ function entryIn(value: unknown): Entry | undefined {
   const size = found.fields.reduce((sum, [name, text]) => sum + name.length + text.length + 4, 0)
   if (size > mostFields) return undefined
   return { ...found, initialAge: Math.min(Math.floor(found.initialAge), oldest) }
-}
-
-export interface LeaseRecord {
-  readonly node: string
-  readonly peer: TargetUri | undefined
-  /** A text that no other lease has. */
-  readonly id: string
-  /** The moment at which the lease ends, by the store's clock. */
-  readonly until: Milliseconds
-}
-
-export function leaseBytes(
-  lease: Omit<LeaseRecord, 'peer'> & { readonly peer: string | undefined },
-): Buffer {
-  return bytesOf({ ...lease })
-}
-
-export function readLease(bytes: Buffer): LeaseRecord | undefined {
-  const { node, peer, id, until } = read(bytes)
-  if (typeof node !== 'string' || typeof id !== 'string' || !isCount(until)) return undefined
-  return { node, id, until, peer: typeof peer === 'string' ? peerOf(peer) : undefined }
-}
-
-/** The URL of a node: scheme, host and port. Undefined for a URL that has more than these. */
-export function peerOf(text: string): TargetUri | undefined {
-  const uri = parseUri(text)
-  if ('problem' in uri || uri.userinfo !== undefined) return undefined
-  return uri.path === '/' && uri.query === undefined ? uri : undefined
 }
 
 export function suiteBytes(record: SuiteRecord): Buffer {

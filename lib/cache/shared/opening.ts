@@ -3,7 +3,6 @@
  * no file of this folder is in memory.
  */
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { Failure } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
@@ -16,8 +15,7 @@ import type { SharedStore } from './shared-store.ts'
 
 type Settings = Config['sharedStore']
 
-interface SharedStoreParts
-  extends Pick<SharedBucketParts, 'clock' | 'log' | 'store' | 'shares' | 'directory'> {
+interface SharedStoreParts extends Pick<SharedBucketParts, 'clock' | 'log' | 'store' | 'shares'> {
   readonly blocks: BlockPool
   /** Certificate authorities to trust besides those of Node, PEM. */
   readonly authorities: readonly string[]
@@ -41,7 +39,7 @@ export async function openSharedStore(
   parts: SharedStoreParts,
 ): Promise<OpenedSharedStore> {
   const { clock, blocks, authorities, lookup, environment } = parts
-  const { url, style, region, peerUrl } = started
+  const { url, style, region } = started
   let credentials = { keyId: '', secret: '' }
   /** Reads the credentials again. Answers in one sentence why they cannot be used; the old ones stay in use then. */
   const readCredentials = (): string | undefined => {
@@ -65,7 +63,6 @@ export async function openSharedStore(
     limits: { perOrigin: mostConnections, freePerOrigin: mostConnections, free: mostConnections },
     ...(lookup && { lookup }),
   })
-  const peer = peerUrl && formatUri(peerUrl)
   const shared = new SharedBucket({
     ...parts,
     client,
@@ -73,11 +70,10 @@ export async function openSharedStore(
     credentials: () => credentials,
     credentialsAgain: readCredentials,
     url: formatUri(url),
-    node: peer ?? `${hostname()} ${randomBytes(6).toString('hex')}`,
-    peer,
+    node: randomBytes(12).toString('hex'),
     expire: () => expire,
   })
-  await shared.open()
+  shared.open()
   return {
     shared,
     reload(settings, trusted) {

@@ -1,13 +1,13 @@
 /**
  * Renews objects of the bucket that are in use. The bucket's lifecycle rule removes objects that are older than `expire`. A used object is
- * copied onto itself when half of that time is over, and its age begins anew.
+ * copied onto itself when half of that time is over, and its age begins again.
  *
  * # Facts
  * - A response of the bucket has the age of its object, so an object can be renewed when it is read.
  * - Hits come from the local disk and do not ask the bucket. So the contents that clients of this node have used are checked in the background,
  *   a sixteenth of them at a time, all of them within a quarter of `expire`. The time alone decides which sixteenth is next, so a restart does
  *   not change the order.
- * - This round also offers contents anew that the bucket has lost, or never got because the list of uploads was full.
+ * - This round also offers contents that the bucket has lost, or never got: the list of uploads was full, or this node stopped before.
  */
 import { type Clock, hour, type Milliseconds } from '../../async/clock.ts'
 import { pause } from '../../async/deadline.ts'

@@ -8,19 +8,12 @@ import type { Logger } from '../../log/log.ts'
 import { isDigest } from '../store/disk/disk.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import { Leases } from './misses/leases.ts'
 import { blobName, entryObject, largestBlob, mostBytes, probeName, readEntry } from './objects.ts'
 import { Renewal } from './renewal.ts'
-import {
-  Bucket,
-  type BucketParts,
-  type BucketRefusal,
-  type ObjectWrite,
-  type OutcomeReason,
-} from './s3/bucket.ts'
+import { Bucket, type BucketParts, type OutcomeReason } from './s3/bucket.ts'
+import { tryConditions } from './s3/conditions.ts'
 import {
   type BlobOptions,
-  type Lease,
   type SharedContent,
   type SharedOperation,
   type SharedOutcome,
@@ -38,34 +31,25 @@ export interface SharedBucketParts extends Omit<BucketParts, 'onOutcome'> {
   readonly log: Logger
   /** The URL of the setting, for status and log. */
   readonly url: string
-  /** The name of this node, which no other node has. */
+  /** The name of this node in the bucket, which no other node has. */
   readonly node: string
-  readonly peer: string | undefined
   readonly expire: () => Milliseconds
   /** Reads the credentials again, before a trial of a store that has failed. */
   readonly credentialsAgain: () => unknown
-  readonly directory: string
   readonly store: Pick<Store, 'read' | 'content' | 'list'>
   readonly shares: (key: string) => boolean
 }
-
-const none: Lease = { kind: 'none' }
-
-/** The longest time for which a lease waits for the upload of the fetched content. */
-const uploadTime: Milliseconds = 60_000
 
 export class SharedBucket implements SharedStore {
   readonly #parts: SharedBucketParts
   readonly #bucket: Bucket
   readonly #reads: Breaker
   readonly #writes: Breaker
-  readonly #leases: Leases
   readonly #suites: SuiteObjects
   readonly #uploads: Uploads
   readonly #renewal: Renewal
   readonly #requests = new Map<SharedOperation, Map<SharedOutcome, number>>()
-  #conditional: 'unknown' | 'on' | 'off' = 'unknown'
-  #trial: Promise<unknown> = Promise.resolve()
+  #conditional: SharedState['conditionalWrites'] = 'unknown'
   #wrong = 0
 
   constructor(parts: SharedBucketParts) {
@@ -88,7 +72,6 @@ export class SharedBucket implements SharedStore {
     })
     const conditional = () => this.#conditional === 'on'
     const usable = () => this.#usable
-    this.#leases = new Leases({ ...parts, bucket })
     this.#suites = new SuiteObjects({ clock, bucket, conditional })
     this.#uploads = new Uploads({ ...parts, bucket, writable: usable, conditional })
     this.#renewal = new Renewal({
@@ -99,22 +82,18 @@ export class SharedBucket implements SharedStore {
     })
   }
 
-  /** Begins to try the engine in the background, and continues the uploads of an earlier run. */
-  async open(): Promise<void> {
-    this.#trial = this.#tryWrites().then(because => {
+  /** Begins to try the engine in the background, and to renew objects. */
+  open(): void {
+    void this.#tryWrites().then(because => {
       if (because !== undefined) this.#writes.failed(because)
     })
-    await this.#uploads.open()
     this.#renewal.begin()
   }
 
-  async blob(
-    digest: string,
-    { first, size, lifetime }: BlobOptions,
-  ): Promise<SharedContent | undefined> {
+  async blob(digest: string, { size, lifetime }: BlobOptions): Promise<SharedContent | undefined> {
     if (this.#reads.resting !== undefined || !isDigest(digest)) return undefined
     const name = blobName(digest)
-    const found = await this.#bucket.get(name, { first, lifetime })
+    const found = await this.#bucket.get(name, lifetime)
     if (found.outcome !== 'done') return undefined
     if (size !== undefined && found.size !== size) {
       found.source.close()
@@ -132,15 +111,6 @@ export class SharedBucket implements SharedStore {
     if (there.outcome !== 'done') return undefined
     this.#renewal.seen(name, there.modified)
     return readEntry(there.bytes, key)
-  }
-
-  async lease(key: string): Promise<Lease> {
-    if (this.#conditional === 'unknown')
-      await resultInTime(this.#trial, this.#parts.clock, sharedPatience)
-    if (this.#conditional !== 'on' || !this.#usable) return none
-    return this.#leases.ask(key, () => {
-      return resultInTime(this.#uploads.settled(key), this.#parts.clock, uploadTime)
-    })
   }
 
   async suite(
@@ -186,7 +156,7 @@ export class SharedBucket implements SharedStore {
       url,
       resting: this.#reads.resting,
       unwritable: this.#writes.resting,
-      leases: this.#conditional,
+      conditionalWrites: this.#conditional,
       requests: this.#requests,
       received,
       sent,
@@ -198,11 +168,10 @@ export class SharedBucket implements SharedStore {
     }
   }
 
-  /** Ends uploads and leases until the signal fires. */
+  /** Lets uploads under way end until the signal fires. */
   async close(signal: AbortSignal): Promise<void> {
     this.#renewal.close()
     await this.#uploads.close(signal)
-    if (this.#usable && !signal.aborted) await this.#leases.close()
     this.#reads.close()
     this.#writes.close()
   }
@@ -214,9 +183,9 @@ export class SharedBucket implements SharedStore {
   /** The reason why the store cannot be read; undefined when it can. The object that is read need not exist. */
   async #askToRead(): Promise<string | undefined> {
     this.#parts.credentialsAgain()
-    const there = await this.#bucket.read(probeName(this.#parts.node), { most: mostBytes.lease })
+    const there = await this.#bucket.read(probeName(this.#parts.node), { most: mostBytes.probe })
     if (!('because' in there)) return undefined
-    const answers = there.outcome === 'absent' || there.because.endsWith(' AccessDenied')
+    const answers = there.outcome === 'absent' || there.code === 'AccessDenied'
     return answers ? undefined : there.because
   }
 
@@ -224,14 +193,15 @@ export class SharedBucket implements SharedStore {
   async #tryWrites(): Promise<string | undefined> {
     const { node, log, credentialsAgain } = this.#parts
     credentialsAgain()
-    const because = await whyUnconditional(this.#bucket, node)
-    if (typeof because === 'object') return because.because
+    const trial = await tryConditions(this.#bucket, probeName(node))
+    if ('outcome' in trial) return trial.because
     const before = this.#conditional
-    this.#conditional = because === undefined ? 'on' : 'off'
-    if (because !== undefined && before !== 'off') {
+    this.#conditional = trial.tags === 'none' ? 'off' : 'on'
+    this.#bucket.tags = trial.tags === 'bare' ? 'bare' : 'quoted'
+    if (trial.tags === 'none' && before !== 'off') {
       log.warn(
-        'the shared store has no conditional writes: several nodes may fetch the same file at once, and of two that write a suite in the same moment the later one wins',
-        { because },
+        'the shared store has no conditional writes: of two nodes that write a suite in the same moment the later one wins',
+        { because: trial.because },
       )
     }
     return undefined
@@ -272,37 +242,6 @@ const harmless: ReadonlySet<SharedOutcome> = new Set([
   'precondition',
   'unsupported',
 ])
-
-/**
- * Finds out whether the engine obeys `If-None-Match: *` and `If-Match` in a write: writes an object of this node. Then tries to write it again
- * as a new object, and with a wrong version. The text says why the engine has no conditional writes. With a refusal this is not known.
- */
-async function whyUnconditional(
-  bucket: Bucket,
-  node: string,
-): Promise<string | BucketRefusal | undefined> {
-  const name = probeName(node)
-  const write = (only: ObjectWrite['only']) => bucket.putJson(name, Buffer.from('{}\n'), only)
-  const removed = await bucket.remove(name)
-  if (removed.outcome !== 'done' && removed.outcome !== 'absent') return removed
-  const first = await write('new')
-  const without = 'it refuses conditional writes'
-  if (first.outcome === 'unsupported') {
-    const plain = await write(undefined)
-    return plain.outcome === 'done' ? without : plain
-  }
-  // An object of an earlier run of this node may still exist.
-  if (first.outcome !== 'done' && first.outcome !== 'precondition') return first
-  const again = [await write('new'), await write({ etag: `"${'0'.repeat(32)}"` })]
-  await bucket.remove(name)
-  let refused: BucketRefusal | undefined
-  for (const written of again) {
-    if (written.outcome === 'done') return 'it ignores conditions of writes'
-    if (written.outcome === 'unsupported') return without
-    if (written.outcome !== 'precondition') refused ??= written
-  }
-  return refused
-}
 
 /*
  * `Breaker` keeps requests from a store that fails. After a failure, requests are answered at once without the store, until a trial in the

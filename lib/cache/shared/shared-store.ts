@@ -1,28 +1,24 @@
 /**
- * The interface of a store that several nodes share in a bucket: contents by digest, entries by key, leases for fetches, and the Release file of
- * each suite. `opening.ts` makes the store; only a program with the setting `shared_store` loads it.
+ * The interface of a store that several nodes share in a bucket: contents by digest, entries by key, and the Release file of each suite.
+ * `opening.ts` makes the store; only a program with the setting `shared_store` loads it.
  *
  * # Rules
- * 1. Without the store a client gets everything as if there were none: no method rejects, and no method takes longer than `patience`.
- * 2. A lease only saves a fetch. The digest alone says whether a content is right, and the reader of `blob` compares it.
- * 3. The moments of leases are by the store's clock, which is the same for all nodes.
+ * 1. Without the store a client gets everything as if there were none: no method rejects, and a client waits at most `sharedPatience` for each.
+ * 2. The digest alone says whether a content is right, and the reader of `blob` compares it.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Source } from '../../bytes/source.ts'
-import type { TargetUri } from '../../http/message/target.ts'
 import type { Entry } from '../store/entry.ts'
 
 /** The longest time for which a client waits for an answer of the store, and for each piece of a content. */
 export const sharedPatience: Milliseconds = 2000
 
 export interface SharedStore {
-  /** The content of a digest from byte `first` on; undefined when it is missing, when it does not have `size` bytes, or when the store rests. */
+  /** The content of a digest; undefined when it is missing, when it does not have `size` bytes, or when the store rests. */
   blob(digest: string, options: BlobOptions): Promise<SharedContent | undefined>
   /** The entry that another node has stored under a key. Only its key and its form were checked, and its content may be gone. */
   entry(key: string): Promise<Entry | undefined>
-  /** Asks for the right to fetch a key. */
-  lease(key: string): Promise<Lease>
   /** The adopted generation of a suite. It is remembered for a second; `fresh` asks the store in any case. */
   suite(id: string, options?: { readonly fresh?: boolean }): Promise<SuitePointer | undefined>
   /** Compare and swap: `lost` when the pointer is not `from` any more. */
@@ -39,8 +35,6 @@ export interface SharedStore {
 }
 
 export interface BlobOptions {
-  /** The position of the first byte to read. */
-  readonly first: number
   /** Bytes of the whole content, if they are known. */
   readonly size?: number | undefined
   /** The end of the lifetime closes the content. */
@@ -50,19 +44,9 @@ export interface BlobOptions {
 export interface SharedContent {
   /** Bytes of the whole content. */
   readonly size: number
-  /** The bytes from `first` on. The caller must read it to its end or close it. It fails with an OriginFailure. */
+  /** The caller must read it to its end or close it. It fails with an OriginFailure. */
   readonly source: Source
 }
-
-/**
- * - held: this node fetches. The lease is renewed until `release`, which ends it after the offered content of the key is uploaded.
- * - taken: another node fetches. The lease ends after `left` unless that node renews it. `peer` is its `peer_url`.
- * - none: leases are off or the store rests, so the caller asks the origin.
- */
-export type Lease =
-  | { readonly kind: 'held'; release(): void }
-  | { readonly kind: 'taken'; readonly peer: TargetUri | undefined; readonly left: Milliseconds }
-  | { readonly kind: 'none' }
 
 /** The generation of a suite that a node has adopted. */
 export interface SuiteRecord {
@@ -95,8 +79,8 @@ export interface SharedState {
   readonly resting: string | undefined
   /** The reason why it takes no writes now; undefined when it takes them. */
   readonly unwritable: string | undefined
-  /** `unknown` until the engine has been tried. */
-  readonly leases: 'on' | 'off' | 'unknown'
+  /** Whether the store obeys conditions of writes; `unknown` until it has been tried. */
+  readonly conditionalWrites: 'on' | 'off' | 'unknown'
   /** The number of requests by operation and outcome. */
   readonly requests: ReadonlyMap<SharedOperation, ReadonlyMap<SharedOutcome, number>>
   /** Bytes of contents that were received, and bytes that were sent. */

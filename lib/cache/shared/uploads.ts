@@ -1,22 +1,17 @@
 /**
  * The list of uploads to the bucket: it has the keys of stored entries, which are uploaded in the background, each content before the entry that
- * names it. The list survives a restart in a file of the cache directory.
+ * names it.
  *
  * # Facts
- * - A lost upload only costs another node a fetch. So the list is bounded, a full list drops its oldest key, and the file is written some
- *   seconds later.
+ * - A lost upload only costs another node a fetch, and the round of renewal.ts offers what the bucket lacks. So the list is in memory alone,
+ *   and a full list drops its oldest key.
  * - An entry that another node has uploaded for the same content stays, so that all nodes give its Last-Modified. An entry for another content is
  *   replaced when ours is newer. An entry from the future was made by a node with a wrong clock, and is replaced as well.
  * - Whether a file is shared is decided when its turn comes, because its archive may have got `clients` or `credentials` since it was offered.
  */
 
-import { join } from 'node:path'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
-import { systemCode } from '../../errors.ts'
-import { writeFileAtomically } from '../../files/atomic-file.ts'
-import { readBounded } from '../../files/bounded-file.ts'
-import { parsedJson } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -33,24 +28,17 @@ import type { Bucket, BucketRefusal, ObjectWrite } from './s3/bucket.ts'
 import type { SharedState } from './shared-store.ts'
 
 interface UploadParts {
-  readonly clock: Clock
   readonly log: Logger
   readonly bucket: Bucket
   readonly store: Pick<Store, 'read' | 'content'>
-  readonly directory: string
   readonly writable: () => boolean
   readonly conditional: () => boolean
   readonly shares: (key: string) => boolean
 }
 
-const uploadsFile = 'shared-uploads'
-
 const mostWaiting = 10_000
-const mostFileBytes = 8 * 1024 * 1024
 const longestKey = 4096
 const atATime = 2
-/** A change of the list is written to the file after this time. */
-const saveAfter: Milliseconds = 5000
 /** A key is given up after this many refusals while the store takes others. */
 const mostTries = 3
 /** The clock of the node that has stored an entry may be this far ahead. */
@@ -58,7 +46,6 @@ const slack: Milliseconds = 60_000
 
 export class Uploads {
   readonly #parts: UploadParts
-  readonly #path: string
   /** The waiting keys, with the number of their tries. */
   readonly #waiting = new Map<string, number>()
   /** The waiting keys that come first and have lanes of their own, with the entry to upload, which the store may not have under the key yet. */
@@ -67,35 +54,15 @@ export class Uploads {
   readonly #settling = new Map<string, ReadonlyArray<(uploaded: boolean) => void>>()
   #done = 0
   #dropped = 0
-  #cancelSave: (() => void) | undefined
-  #saved = true
   #closed = false
 
   constructor(parts: UploadParts) {
     this.#parts = parts
-    this.#path = join(parts.directory, uploadsFile)
   }
 
   get counts(): SharedState['uploads'] {
     const waiting = this.#waiting.size + this.#running.size
     return { waiting, done: this.#done, dropped: this.#dropped }
-  }
-
-  /** Reads the list of an earlier run. A file that cannot be read counts as empty. */
-  async open(): Promise<void> {
-    const { log } = this.#parts
-    try {
-      const { bytes } = await readBounded(this.#path, mostFileBytes)
-      for (const line of bytes.toString('utf8').split('\n')) {
-        const key = keyOf(line)
-        if (key !== undefined && this.#waiting.size < mostWaiting) this.#waiting.set(key, 0)
-      }
-    } catch (error) {
-      if (systemCode(error) !== 'ENOENT') log.warn('the list of uploads cannot be read', { error })
-    }
-    if (this.#waiting.size > 0)
-      log.info('uploads of an earlier run wait', { files: this.#waiting.size })
-    this.go()
   }
 
   /** Adds a key, with the bytes of its content if they are known. `urgent` is an entry to upload before the others. Answers whether the key waits. */
@@ -109,7 +76,6 @@ export class Uploads {
       const [oldest] = this.#waiting.keys()
       if (this.#waiting.size >= mostWaiting && oldest !== undefined) this.#drop(oldest)
       this.#waiting.set(key, 0)
-      this.#saveSoon()
     }
     this.go()
     return true
@@ -135,16 +101,12 @@ export class Uploads {
     }
   }
 
-  /** Lets uploads under way end until the signal fires, and writes the list. */
+  /** Lets uploads under way end until the signal fires. */
   async close(signal: AbortSignal): Promise<void> {
     this.#closed = true
-    this.#cancelSave?.()
-    const left = new Set(this.#running.keys())
     const ended = Promise.all(this.#running.values())
     const over = new Promise<void>(resolve => Lifetime.until(signal).onceOver(() => resolve()))
     await Promise.race([ended, over])
-    for (const key of left) if (this.#running.has(key)) this.#waiting.set(key, 0)
-    await this.#save()
   }
 
   /** The next key; undefined when no key may begin now. */
@@ -177,7 +139,6 @@ export class Uploads {
       if (!this.#urgent.has(key)) this.#urgent.set(key, urgent)
     }
     if (!this.#waiting.has(key)) this.#tell(key, came === 'there')
-    this.#saveSoon()
     this.go()
   }
 
@@ -243,64 +204,21 @@ export class Uploads {
     if (there.outcome === 'done' && there.size === size) return undefined
     const content = await store.content(entry)
     if (content === undefined) return 'gone'
-    const only = this.#condition(there.outcome === 'done' ? undefined : 'new')
-    return refusal(await bucket.put({ name, digest, content, type: types.blob, only }))
+    return refusal(await bucket.put({ name, digest, content, type: types.blob }))
   }
 
   async #putEntry(entry: Entry, etag: string | undefined): Promise<BucketRefusal | undefined> {
-    const only = etag === undefined ? 'new' : etag === '' ? undefined : { etag }
-    const name = entryObject(entry.key)
-    return refusal(await this.#parts.bucket.putJson(name, entryBytes(entry), this.#condition(only)))
-  }
-
-  #condition(only: ObjectWrite['only']): ObjectWrite['only'] {
-    return this.#parts.conditional() ? only : undefined
-  }
-
-  #saveSoon(): void {
-    if (this.#closed) return
-    this.#cancelSave ??= this.#parts.clock.after(saveAfter, () => {
-      this.#cancelSave = undefined
-      void this.#save()
-    })
-  }
-
-  async #save(): Promise<void> {
-    const lines = youngest([...this.#running.keys(), ...this.#waiting.keys()])
-    try {
-      await writeFileAtomically(this.#path, lines, { durable: false, mode: 0o640 })
-      this.#saved = true
-    } catch (error) {
-      // Every change of the list tries it again, so only the first failure is logged.
-      if (this.#saved) this.#parts.log.warn('the list of uploads cannot be written', { error })
-      this.#saved = false
-    }
+    const { bucket, conditional } = this.#parts
+    let only: ObjectWrite['only']
+    if (conditional() && etag !== '') only = etag === undefined ? 'new' : { etag }
+    return refusal(await bucket.putJson(entryObject(entry.key), entryBytes(entry), only))
   }
 }
 
 /** The result of an upload. `gone` means that this node does not have the file any more, or does not share it. */
 type Uploaded = 'there' | 'gone' | BucketRefusal
 
-/** The lines of these keys. The oldest keys are left out when the file would be longer than the next start reads. */
-function youngest(keys: readonly string[]): readonly string[] {
-  const lines: string[] = []
-  let size = 0
-  for (const key of [...keys].reverse()) {
-    const line = `${JSON.stringify(key)}\n`
-    size += Buffer.byteLength(line)
-    if (size > mostFileBytes) break
-    lines.push(line)
-  }
-  return lines.reverse()
-}
-
 /** The refusal of a write; undefined when this or another node has written the object. */
 function refusal(written: { readonly outcome: 'done' } | BucketRefusal): BucketRefusal | undefined {
   return written.outcome === 'done' || written.outcome === 'precondition' ? undefined : written
-}
-
-/** The key on a line; undefined for a line that was cut off. */
-function keyOf(line: string): string | undefined {
-  const key = parsedJson(line)
-  return typeof key === 'string' && key !== '' ? key : undefined
 }

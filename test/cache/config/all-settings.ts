@@ -58,7 +58,7 @@ t.test('without a file everything has its default', t => {
     builds: { clients: [], most: 100, size: 10_737_418_240 },
     sharedStore: {
       ...{ url: undefined, style: 'path', region: 'us-east-1', credentials: undefined },
-      ...{ peerUrl: undefined, expire: 2_592_000_000 },
+      expire: 2_592_000_000,
     },
     suites: {
       keyrings: ['/etc/apt/trusted.gpg.d', '/etc/apt/keyrings', '/usr/share/keyrings'],

@@ -108,3 +108,15 @@ t.test('a pointer to a file of another suite is none, and is replaced', async t 
   await pointers.announce(at, [a.entryOf(key)], 2000)
   t.match((await pointers.of(at))?.release, [{ key, digest: hash('sha256', 'mine') }])
 })
+
+t.test('a store that takes no newer pointer, although it took conditions at the start', async t => {
+  const store = await ObjectStore.listen(t)
+  const a = await openNode(t, store)
+  const { pointers, log } = pointersOf(a)
+  await pointers.announce(at, [arrived(a, 'old')], 1000)
+  store.conditional = 'never'
+  await pointers.announce(at, [arrived(a, 'new')], 2000)
+  t.match((await pointers.of(at))?.release, [{ digest: hash('sha256', 'old') }])
+  const said = log.lines.filter(({ message }) => message.includes('did not take'))
+  t.match(said, [{ level: 'warn', facts: { suite: at } }])
+})

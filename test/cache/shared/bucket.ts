@@ -26,17 +26,12 @@ t.test(
     t.equal(await b.shared.entry(key), undefined)
     await a.shared.offer(entry)
     t.equal(await b.blob(digest), content)
-    t.equal(await b.blob(digest, 1000), content.slice(1000), 'from a byte on')
-    t.equal(await b.blob(digest, content.length), undefined, 'from its end on')
     t.strictSame(await b.shared.entry(key), entry)
     const lifetime = new Lifetime()
-    t.equal(
-      await b.shared.blob(digest, { first: 0, lifetime, size: 3 }),
-      undefined,
-      'of another size',
-    )
-    t.equal(await b.shared.blob('../../etc/passwd', { first: 0, lifetime }), undefined, 'no digest')
-    t.match(a.shared.state, { uploads: { waiting: 0, done: 1, dropped: 0 }, leases: 'on' })
+    t.equal(await b.shared.blob(digest, { lifetime, size: 3 }), undefined, 'of another size')
+    t.equal(await b.shared.blob('../../etc/passwd', { lifetime }), undefined, 'no digest')
+    const uploads = { waiting: 0, done: 1, dropped: 0 }
+    t.match(a.shared.state, { uploads, conditionalWrites: 'on' })
     t.strictSame([...store.objects.keys()].map(name => name.replace(/\/.*/, '')).sort(), [
       'blobs',
       'entries',
@@ -144,7 +139,6 @@ t.test(
         const count = store.requests.length
         t.equal(await a.shared.entry(key), undefined)
         t.equal(await a.blob(digest), undefined)
-        t.strictSame(await a.shared.lease(key), { kind: 'none' })
         t.equal(await a.shared.suite('x'), undefined)
         t.equal(store.requests.length, count, 'and is not asked while it rests')
         store.fault = undefined
@@ -188,7 +182,7 @@ t.test('content that stops or ends early breaks off, and the store rests', async
     store.set(blob, content)
     store.fault = fault
     const lifetime = new Lifetime()
-    const got = await a.shared.blob(digest, { first: 0, lifetime })
+    const got = await a.shared.blob(digest, { lifetime })
     t.equal(got?.size, content.length)
     const read = new Promise<Error | undefined>(resolve => {
       const next = (): void =>
@@ -210,7 +204,7 @@ t.test('a reader who leaves says nothing of the store', async t => {
   const a = await openNode(t, store)
   store.set(blob, Buffer.alloc(4 * 1024 * 1024))
   const lifetime = new Lifetime()
-  const got = await a.shared.blob(digest, { first: 0, lifetime })
+  const got = await a.shared.blob(digest, { lifetime })
   const broken = new Promise(resolve => got?.source.next((_, piece) => resolve(piece?.release())))
   await broken
   lifetime.end(new Error('the client has gone'))
@@ -229,7 +223,6 @@ t.test('a full store still gives what it has; uploads wait and go on', async t =
     const offered = a.shared.offer(a.entryOf(key))
     await until(() => a.shared.state.unwritable !== undefined)
     t.equal(await a.blob('a'.repeat(64)), 'old')
-    t.strictSame(await a.shared.lease(key), { kind: 'none' })
     t.equal(a.shared.state.uploads.waiting, 1)
     store.fault = undefined
     clock.advance(1000)
@@ -237,22 +230,6 @@ t.test('a full store still gives what it has; uploads wait and go on', async t =
     t.match(a.shared.state, { unwritable: undefined, uploads: { waiting: 0, done: 1, dropped: 0 } })
     t.equal(String(store.objects.get(blob)?.content), content)
   }
-})
-
-t.test('uploads survive a restart, and the list in the file is bounded by what waits', async t => {
-  const store = await ObjectStore.listen(t)
-  const clock = new ManualClock(Date.now())
-  const directory = t.testdir()
-  const a = await openNode(t, store, { clock, directory })
-  store.fault = ({ method }) => (method === 'PUT' ? 'unavailable' : undefined)
-  a.stored.set(key, content)
-  void a.shared.offer(a.entryOf(key))
-  await until(() => a.shared.state.unwritable !== undefined)
-  await a.close()
-  store.fault = undefined
-  await openNode(t, store, { directory, stored: a.stored })
-  await store.until(() => store.seen('PUT', 'entries/').some(({ status }) => status === 200))
-  t.equal(String(store.objects.get(blob)?.content), content)
 })
 
 t.test('a file that one request cannot take is given up, and the others go on', async t => {
@@ -289,10 +266,7 @@ t.test('answers without Date, ETag and Last-Modified are answers', async t => {
   a.stored.set(key, content)
   await a.shared.offer(a.entryOf(key))
   t.equal(await a.blob(digest), content)
-  const lease = await a.shared.lease(key)
-  t.equal(lease.kind, 'held')
-  if (lease.kind === 'held') lease.release()
-  await store.until(() => ![...store.objects.keys()].some(name => name.startsWith('leases/')))
+  t.equal(a.shared.state.conditionalWrites, 'off', 'a version without a name cannot be a condition')
 })
 
 t.test('no secret is in the log or in what is known of the store', async t => {
@@ -312,23 +286,24 @@ t.test('no secret is in the log or in what is known of the store', async t => {
   t.notMatch(said, /Signature=/)
 })
 
-t.test('what may not be shared any more is not uploaded, also after a restart', async t => {
+t.test('what may not be shared any more when its turn comes is not uploaded', async t => {
   const store = await ObjectStore.listen(t)
-  const directory = t.testdir()
-  const a = await openNode(t, store, { directory })
+  const clock = new ManualClock(Date.now())
+  let shares = true
+  const a = await openNode(t, store, { clock, shares: of => shares || of !== key })
   store.fault = ({ method }) => (method === 'PUT' ? 'unavailable' : undefined)
   a.stored.set(key, content)
   void a.shared.offer(a.entryOf(key))
   await until(() => a.shared.state.unwritable !== undefined)
-  await a.close()
   store.fault = undefined
   // In between the operator has given the archive `clients`.
-  const shares = (of: string): boolean => of !== key
-  const b = await openNode(t, store, { directory, stored: a.stored, shares })
+  shares = false
   const other = 'http://archive.example.org/other'
-  b.stored.set(other, 'other')
-  await b.shared.offer(b.entryOf(other))
-  await until(() => b.shared.state.uploads.waiting === 0)
+  a.stored.set(other, 'other')
+  const offered = a.shared.offer(a.entryOf(other))
+  clock.advance(1000)
+  await offered
+  await until(() => a.shared.state.uploads.waiting === 0)
   t.notOk(store.objects.has(blob))
   t.notOk([...store.objects.keys()].includes(`entries/${hash('sha256', key)}.json`))
 })
@@ -340,49 +315,9 @@ t.test('a file above 5 GiB is not sent, whoever offers it, and the log says so',
   a.stored.set(key, content)
   const entry = a.entryOf(key, { size })
   await a.shared.offer(entry)
-  t.equal(store.seen('HEAD').length + store.seen('PUT', 'blobs/').length, 0)
+  t.equal(store.seen('HEAD', 'blobs/').length + store.seen('PUT', 'blobs/').length, 0)
   t.match(
     a.log.lines.filter(({ message }) => message.includes('5 GiB')),
     [{ level: 'info', facts: { key, size } }],
   )
-  // The list of an earlier run does not know sizes.
-  const directory = t.testdir({ 'shared-uploads': `${JSON.stringify(key)}\n` })
-  const entries = { [key]: { size } }
-  const b = await openNode(t, store, { directory, stored: a.stored, entries })
-  await until(() => b.shared.state.uploads.waiting === 0)
-  t.equal(store.seen('PUT', 'blobs/').length, 0)
-})
-
-t.test('the list of uploads fits what is read of it at the next start', async t => {
-  const store = await ObjectStore.listen(t)
-  const directory = t.testdir()
-  const a = await openNode(t, store, { directory })
-  store.fault = ({ method }) => (method === 'PUT' ? 'unavailable' : undefined)
-  const keys = Array.from({ length: 2500 }, (_, i) =>
-    `http://a.example.org/${i}/`.padEnd(4000, 'x'),
-  )
-  for (const one of keys) {
-    a.stored.set(one, content)
-    void a.shared.offer(a.entryOf(one))
-  }
-  await until(() => a.shared.state.unwritable !== undefined)
-  await a.close()
-  const b = await openNode(t, store, { directory, tried: false })
-  t.ok(b.shared.state.uploads.waiting > 1000, `${b.shared.state.uploads.waiting} wait`)
-})
-
-t.test('a list of uploads that cannot be written is said once', async t => {
-  const store = await ObjectStore.listen(t)
-  const clock = new ManualClock(Date.now())
-  const directory = `${t.testdir({ file: '' })}/file`
-  const a = await openNode(t, store, { clock, directory })
-  const said = () => a.log.lines.filter(({ message }) => message.includes('cannot be written'))
-  for (let i = 0; i < 3; i += 1) {
-    a.stored.set(`${key}${i}`, content)
-    await a.shared.offer(a.entryOf(`${key}${i}`))
-    clock.advance(5000)
-    await until(() => said().length > 0)
-    for (let turn = 0; turn < 50; turn += 1) await new Promise(resolve => setImmediate(resolve))
-  }
-  t.equal(said().length, 1)
 })

@@ -80,10 +80,10 @@ t.test(
     await write(lines)
     clock.advance(1000)
     await until(() => a.shared.state.unwritable === undefined)
-    t.equal(a.shared.state.leases, 'on')
+    t.equal(a.shared.state.conditionalWrites, 'on')
     await write('nothing')
     const settings = { url: undefined, style: 'path', region: 'x', credentials: file } as const
-    const problem = a.opened.reload({ ...settings, peerUrl: undefined, expire: 0 }, [])
+    const problem = a.opened.reload({ ...settings, expire: 0 }, [])
     t.match(
       problem,
       /^shared_store\.credentials: .* has something else than NAME = VALUE on line 1$/,

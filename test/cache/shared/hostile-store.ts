@@ -7,7 +7,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { day } from '../../../lib/async/clock.ts'
 import { Lifetime } from '../../../lib/async/lifetime.ts'
-import { parseUri } from '../../../lib/http/message/target.ts'
 import { openNode } from '../../fixtures/bucket/node.ts'
 import { type Fault, ObjectStore, storeCredentials } from '../../fixtures/bucket/object-store.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
@@ -18,7 +17,6 @@ const content = 'what is in foo\n'.repeat(100)
 const digest = hash('sha256', content)
 const blob = `blobs/${digest.slice(0, 2)}/${digest}`
 const name = `entries/${hash('sha256', key)}.json`
-const lease = `leases/${hash('sha256', key)}`
 
 t.test('a refusal of the credentials or of the region is said, and new ones are taken', async t => {
   for (const [fault, code] of [
@@ -71,43 +69,6 @@ t.test('a stored content is sent once, also when the clocks differ', async t => 
   t.equal(await offered, true)
   t.equal(String(store.objects.get(blob)?.content), content)
   t.notOk(a.log.lines.some(({ message }) => message.includes('could not be uploaded')))
-})
-
-t.test('a lease that was lost is not let go of: it is that of another node', async t => {
-  const clock = new ManualClock(Date.now())
-  const store = await ObjectStore.listen(t, () => clock.now())
-  const a = await openNode(t, store, { clock })
-  const held = await a.shared.lease(key)
-  const record = { format: 1, node: 'other', id: 'other', until: clock.now() + 9000 }
-  store.set(lease, JSON.stringify(record))
-  const before = store.seen('PUT', lease).length
-  clock.advance(3000)
-  await store.until(() => store.seen('PUT', lease).some(({ status }) => status === 412))
-  t.ok(store.seen('PUT', lease).length > before)
-  for (let turn = 0; turn < 20; turn += 1) await nextTurn()
-  if (held.kind === 'held') held.release()
-  for (let turn = 0; turn < 50; turn += 1) await nextTurn()
-  t.ok(store.objects.has(lease))
-  t.equal(store.seen('DELETE', lease).length, 0)
-})
-
-t.test('two nodes with one peer_url are told of each other', async t => {
-  const clock = new ManualClock(Date.now())
-  const store = await ObjectStore.listen(t, () => clock.now())
-  const own = parseUri('http://node1.example.org:3142')
-  if ('problem' in own) throw new Error(own.problem)
-  const settings = { peerUrl: own }
-  const a = await openNode(t, store, { clock, settings })
-  const b = await openNode(t, store, { clock, settings, directory: t.testdir({}) })
-  for (const of of [key, `${key}2`]) t.equal((await a.shared.lease(of)).kind, 'held')
-  t.equal((await b.shared.lease(key)).kind, 'held', 'each fetches')
-  t.equal((await b.shared.lease(`${key}2`)).kind, 'held')
-  const said = () => a.log.lines.filter(({ message }) => message.includes('peer_url'))
-  clock.advance(3000)
-  await store.until(() => store.seen('PUT').filter(({ status }) => status === 412).length >= 4)
-  await until(() => said().length > 0)
-  for (let turn = 0; turn < 50; turn += 1) await nextTurn()
-  t.equal(said().length, 1, 'once')
 })
 
 t.test('an entry has no more and no other fields than an answer of an origin can have', async t => {
@@ -170,7 +131,7 @@ t.test('content that drips breaks off, and the store rests', async t => {
   const a = await openNode(t, store, { clock })
   store.set(blob, content)
   store.fault = 'drip'
-  const got = await a.shared.blob(digest, { first: 0, lifetime: new Lifetime() })
+  const got = await a.shared.blob(digest, { lifetime: new Lifetime() })
   t.equal(got?.size, content.length)
   let pieces = 0
   let broken: Error | undefined
@@ -196,7 +157,7 @@ t.test('a reader who is slow is not taken for a store that is', async t => {
   const a = await openNode(t, store, { clock })
   const large = Buffer.alloc(1024 * 1024)
   store.set(blob, large)
-  const got = await a.shared.blob(digest, { first: 0, lifetime: new Lifetime() })
+  const got = await a.shared.blob(digest, { lifetime: new Lifetime() })
   let size = 0
   for (let over = false; !over; ) {
     clock.advance(500)
@@ -252,23 +213,4 @@ t.test('an object that was renewed is renewed again when its time has come', asy
   t.equal(await a.blob(digest), content)
   await until(() => a.shared.state.renewed === 2)
   t.pass('it would have lapsed')
-})
-
-t.test('a lease names no node at an address where none can be', async t => {
-  const store = await ObjectStore.listen(t)
-  const own = parseUri('http://node1.example.org:3142')
-  if ('problem' in own) throw new Error(own.problem)
-  const a = await openNode(t, store, { settings: { peerUrl: own } })
-  const record = { format: 1, node: 'x', id: 'x' }
-  const places = ['169.254.169.254', '127.0.0.1', '[::1]', '0.0.0.0', '[fe80::1]', 'localhost']
-  for (const host of [...places, '[::ffff:127.0.0.1]', '224.0.0.1']) {
-    const peer = `http://${host}:3142/`
-    store.set(lease, JSON.stringify({ ...record, until: Date.now() + 5000, peer }))
-    t.match(await a.shared.lease(key), { kind: 'taken', peer: undefined }, host)
-  }
-  for (const host of ['10.0.0.2', '192.168.1.1', '[fd00::1]', 'node2.example.org']) {
-    const peer = `http://${host}:3142/`
-    store.set(lease, JSON.stringify({ ...record, until: Date.now() + 5000, peer }))
-    t.match(await a.shared.lease(key), { kind: 'taken', peer: { port: 3142 } }, host)
-  }
 })

@@ -1,5 +1,5 @@
 /**
- * Nodes as processes, with a bucket by the protocol of S3: one fetch of each file, a node that is killed, one that is empty.
+ * Nodes as processes, with a bucket by the protocol of S3: a file that one has fetched, and a node that is empty.
  */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
@@ -8,10 +8,8 @@ import { day } from '../../../lib/async/clock.ts'
 import { releaseOf } from '../../fixtures/archive/tiny-archive.ts'
 import { getBy, nodeProcesses } from '../../fixtures/bucket/node-processes.ts'
 import { noProxy, peerUnderTest } from '../../fixtures/cache/proxy-process.ts'
-import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { file } from '../../fixtures/http/scripted-origin.ts'
 import { eventually } from '../../fixtures/process/ports.ts'
-import { Gate } from '../../fixtures/time/gate.ts'
 
 t.setTimeout(300_000)
 const skip = noProxy || peerUnderTest
@@ -42,37 +40,39 @@ function archive(later = 0): Map<string, Buffer> {
   return files
 }
 
-t.test('three nodes fetch each file once, and an empty one needs no origin', { skip }, async t => {
-  const { origin, store, nodes, add } = await nodeProcesses(t, 3)
-  const files = archive()
-  for (const [path, content] of files) origin.at(`/${path}`, file({ content, etag: '"1"' }))
-  const update = async (node: (typeof nodes)[number]): Promise<void> => {
-    for (const path of [...files.keys()].reverse()) {
-      if (!path.startsWith('dists')) continue
-      t.equal((await getBy(t, node, origin.url(`/${path}`))).status, 200)
+t.test(
+  'what one node has fetched the others take, and an empty one needs no origin',
+  { skip },
+  async t => {
+    const { origin, store, nodes, add } = await nodeProcesses(t, 3)
+    const files = archive()
+    for (const [path, content] of files) origin.at(`/${path}`, file({ content, etag: '"1"' }))
+    const update = async (node: (typeof nodes)[number]): Promise<void> => {
+      for (const path of [...files.keys()].reverse()) {
+        if (!path.startsWith('dists')) continue
+        t.equal((await getBy(t, node, origin.url(`/${path}`))).status, 200)
+      }
     }
-  }
-  const clientsOf = nodes.flatMap(node => [node, node])
-  for (const node of nodes) await update(node)
-  await Promise.all(
-    clientsOf.map(async node => {
+    const download = async (node: (typeof nodes)[number]): Promise<void> => {
+      await update(node)
       for (const { path, content } of packages) {
         const answer = await getBy(t, node, origin.url(`/${path}`))
         if (!answer.content.equals(content)) t.fail(`${path} ${answer.status}`)
       }
-    }),
-  )
-  const fetched = packages.map(({ path }) => origin.seen(`/${path}`).length)
-  t.strictSame(new Set(fetched), new Set([1]), 'one fetch of each package')
-  const blobs = () => [...store.objects.keys()].filter(name => name.startsWith('blobs/'))
-  t.ok(await eventually(async () => blobs().length >= files.size, 30_000), 'all is in the bucket')
-  await origin.close()
-  const empty = await add()
-  await update(empty)
-  for (const { path, content } of packages) {
-    t.ok((await getBy(t, empty, origin.url(`/${path}`))).content.equals(content))
-  }
-})
+    }
+    const blobs = () => [...store.objects.keys()].filter(name => name.startsWith('blobs/'))
+    const [first, ...others] = nodes
+    if (first === undefined) throw new Error('no node')
+    await download(first)
+    t.ok(await eventually(async () => blobs().length >= files.size, 30_000), 'all is in the bucket')
+    await Promise.all(others.map(download))
+    const fetched = packages.map(({ path }) => origin.seen(`/${path}`).length)
+    t.strictSame(new Set(fetched), new Set([1]), 'one fetch of each package')
+    await origin.close()
+    const empty = await add()
+    await download(empty)
+  },
+)
 
 t.test(
   'a newer Release file of one node reaches the others without the origin',
@@ -111,37 +111,3 @@ t.test(
     for (const path of indexes(second)) t.equal((await get(two, path)).status, 200)
   },
 )
-
-t.test('the node that fetches is killed: another goes on at the byte', { skip }, async t => {
-  const { origin, nodes } = await nodeProcesses(t, 3)
-  const content = Buffer.alloc(4_000_000, 'the quick brown fox ')
-  const path = `/dists/stable/main/by-hash/SHA256/${sha256(content)}`
-  const gate = new Gate()
-  origin.at(path, file({ content, etag: '"1"', pauses: [{ at: 2_000_000, gate }] }))
-  const [holder, ...others] = nodes
-  if (holder === undefined) throw new Error('no node')
-  const first = getBy(t, holder, origin.url(path)).catch(() => undefined)
-  await origin.arrived(path)
-  const following = await Promise.all(
-    others.map(async node => {
-      const client = await RawClient.connect(t, node.port)
-      await client.request('GET', origin.url(path), { Host: new URL(origin.url(path)).host })
-      t.equal((await client.head()).status, 200)
-      // These bytes can only be those that the holder has.
-      return { client, begin: await client.bytes(1_000_000) }
-    }),
-  )
-  t.equal(origin.seen(path).length, 1)
-  await holder.stop('SIGKILL')
-  gate.open()
-  for (const { client, begin } of following) {
-    const rest = await client.bytes(content.length - begin.length)
-    t.ok(Buffer.concat([begin, rest]).equals(content))
-    client.end()
-  }
-  await first
-  const asked = origin.seen(path).map(({ fields }) => fields.get('Range'))
-  // A lease saves a fetch and promises nothing: on a busy machine both that read along may go on by themselves.
-  t.ok(asked.length === 2 || asked.length === 3, `${asked.length} fetches`)
-  for (const range of asked.slice(1)) t.match(range, /^bytes=\d{6,}-$/, 'the rest')
-})

@@ -112,7 +112,7 @@ export function configCheck(
   }
 }
 
-/** Takes former settings out of a file. An empty one protected nothing, so it is only warned about. */
+/** Takes former settings out of a file. An empty one had no effect, so it is only warned about. */
 function withoutFormer(found: unknown) {
   const [problems, warnings]: [Remark[], Remark[]] = [[], []]
   let kept = found

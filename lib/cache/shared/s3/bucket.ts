@@ -7,7 +7,7 @@
  * - The time in a signature may be wrong by 15 minutes. The Date of the store's answers shows its clock, and we sign with that clock's time.
  * - A store also answers 404 for a missing bucket. A store that does not allow listing answers 403 for a missing object. The code in the content
  *   tells them apart, but HEAD has no content.
- * - A store without conditional writes answers 501 (Swift), or 400 with NotImplemented, or ignores the condition and writes.
+ * - A store without conditional writes answers 501 (Swift), or 400 with NotImplemented, or ignores the condition and writes (conditions.ts).
  * - A copy may answer 200 and have an error in its content.
  * - Amazon answers 400 for expired credentials and for a wrong region.
  * - A server between may compress contents (Content-Encoding), so that their bytes are not the stored ones. It may also change Accept-Encoding,
@@ -73,6 +73,8 @@ export interface OutcomeReason {
 export interface BucketRefusal {
   readonly outcome: Exclude<SharedOutcome, 'done'>
   readonly because: string
+  /** The code in the answer of the store; "" when there is none. */
+  readonly code: string
 }
 
 /** An object whose content the caller reads from `source`. */
@@ -107,8 +109,11 @@ export interface ObjectWrite {
   readonly digest: string
   readonly content: Content
   readonly type: string
-  /** The condition of the write: the object must not exist (`If-None-Match: *`), or must have this version (`If-Match`). */
-  readonly only: 'new' | { readonly etag: string } | undefined
+  /**
+   * The condition of the write: the object must not exist (`If-None-Match: *`), or must have this version (`If-Match`). `tag` is sent as it is,
+   * `etag` in the form that the store takes.
+   */
+  readonly only?: 'new' | { readonly etag: string } | { readonly tag: string } | undefined
 }
 
 interface Asked {
@@ -164,6 +169,8 @@ const deadlines: Partial<OriginDeadlines> = {
 
 export class Bucket {
   readonly #parts: BucketParts
+  /** The form of entity tags in `If-Match` that the store takes. */
+  tags: 'quoted' | 'bare' = 'quoted'
   readonly #base: string
   #ahead: Milliseconds = 0
   #received = 0
@@ -191,20 +198,15 @@ export class Bucket {
     return { received: this.#received, sent: this.#sent }
   }
 
-  /** Reads an object from byte `first` on. */
-  async get(
-    name: string,
-    { first, lifetime }: { readonly first: number; readonly lifetime: Lifetime },
-  ): Promise<FoundObject | BucketRefusal> {
-    const fields = first > 0 ? [['Range', `bytes=${first}-`] as const] : []
-    const answer = await this.#ask({ operation: 'get', name, fields, lifetime })
+  async get(name: string, lifetime: Lifetime): Promise<FoundObject | BucketRefusal> {
+    const answer = await this.#ask({ operation: 'get', name, lifetime })
     if (answer.outcome !== 'done') return answer
     const { response } = answer
     const facts = factsOf(response)
-    const size = first > 0 ? sizeOfRange(response, first) : response.length
-    if (size === undefined || (response.status === 206) !== first > 0) {
+    const { length: size, status } = response
+    if (size === undefined || status === 206) {
       response.content.close()
-      return this.#unusable('get', 'an object without its length, or another part of it')
+      return this.#unusable('get', 'an object without its length, or a part of it')
     }
     const content = pacedSource(response.content, this.#parts.clock, this.#parts.place.uri.host)
     return { outcome: 'done', ...facts, size, source: this.#watched(content) }
@@ -254,11 +256,8 @@ export class Bucket {
     return this.put({ name, digest: hash('sha256', bytes), content, type: types.json, only })
   }
 
-  async remove(
-    name: string,
-    only?: { readonly etag: string } | undefined,
-  ): Promise<Done | BucketRefusal> {
-    return writtenBy(await this.#ask({ operation: 'delete', name, only, whole: errorBytes }))
+  async remove(name: string): Promise<Done | BucketRefusal> {
+    return writtenBy(await this.#ask({ operation: 'delete', name, whole: errorBytes }))
   }
 
   /** Makes the store copy an object onto itself, so that its age begins anew. */
@@ -352,7 +351,7 @@ export class Bucket {
     if (skewed && attempt === 'first' && !readOnce) return 'again'
     const outcome = outcomeOf(status, code, asked.only !== undefined)
     const telling = tellsOfStore(operation, status, code)
-    return this.#refused(operation, outcome, { because: reasonOf(response, code), telling })
+    return this.#refused(operation, outcome, { because: reasonOf(response, code), telling, code })
   }
 
   #signed(asked: Asked, within: Lifetime, attempt: 'first' | 'second'): OriginRequest {
@@ -369,7 +368,7 @@ export class Bucket {
       ['x-amz-date', amzDate(moment)],
       ...(token === undefined ? [] : [['x-amz-security-token', token] as const]),
     ]
-    const fields = [...(asked.fields ?? []), ...conditionOf(asked.only), ...ours]
+    const fields = [...(asked.fields ?? []), ...this.#condition(asked.only), ...ours]
     const signed = authorization(
       {
         method,
@@ -390,6 +389,13 @@ export class Bucket {
       fresh: attempt === 'second',
       deadlines,
     }
+  }
+
+  #condition(only: ObjectWrite['only']): ReadonlyArray<readonly [string, string]> {
+    if (only === undefined) return []
+    if (only === 'new') return [['If-None-Match', '*']]
+    if ('tag' in only) return [['If-Match', only.tag]]
+    return [['If-Match', this.tags === 'bare' ? bareTag(only.etag) : only.etag]]
   }
 
   /** Learns the store's clock from the Date of an answer. A missing or malformed Date has no effect. */
@@ -429,10 +435,14 @@ export class Bucket {
   #refused(
     operation: SharedOperation,
     outcome: BucketRefusal['outcome'],
-    { because, telling = true }: Partial<OutcomeReason> & Pick<OutcomeReason, 'because'>,
+    {
+      because,
+      telling = true,
+      code = '',
+    }: Pick<BucketRefusal, 'because'> & Partial<OutcomeReason & BucketRefusal>,
   ): BucketRefusal {
     this.#parts.onOutcome(operation, outcome, { because, telling })
-    return { outcome, because }
+    return { outcome, because, code }
   }
 }
 
@@ -486,9 +496,9 @@ function isEnded(error: unknown): boolean {
   return error instanceof OriginFailure && error.code === 'ORIGIN_ABORTED'
 }
 
-function conditionOf(only: ObjectWrite['only']): ReadonlyArray<readonly [string, string]> {
-  if (only === undefined) return []
-  return only === 'new' ? [['If-None-Match', '*']] : [['If-Match', only.etag]]
+/** An entity tag without its quotes. */
+export function bareTag(etag: string): string {
+  return etag.replace(/^"(.*)"$/, '$1')
 }
 
 function factsOf({ fields }: OriginResponse): Pick<ObjectFacts, 'etag' | 'modified'> {
@@ -498,15 +508,6 @@ function factsOf({ fields }: OriginResponse): Pick<ObjectFacts, 'etag' | 'modifi
     // Only a date with a two-digit year would need the present moment.
     modified: modified === undefined ? undefined : parseDate(modified, 0),
   }
-}
-
-/** The size of the whole object, when the part begins at `first` and goes to the end; undefined for any other part. */
-function sizeOfRange({ fields, length }: OriginResponse, first: number): number | undefined {
-  const [, from, to, all] =
-    /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/.exec(fields.get('Content-Range') ?? '') ?? []
-  const size = Number(all)
-  const right = Number(from) === first && Number(to) === size - 1 && length === size - first
-  return right ? size : undefined
 }
 
 function etagIn(fields: Fields): string {

@@ -110,7 +110,7 @@ export class Pointers {
   }
 
   async #move(at: string, release: readonly Entry[], date: Milliseconds): Promise<void> {
-    const { shared, clock, node } = this.#parts
+    const { shared, clock, node, log } = this.#parts
     const to = { release, date, adopted: clock.now(), node }
     for (let times = 0; times < mostLost; times += 1) {
       const from = await shared.suite(idOf(at), { fresh: true })
@@ -118,6 +118,10 @@ export class Pointers {
       if (holds && from.date >= date) return
       if ((await shared.swap(idOf(at), from, to)) !== 'lost') return
     }
+    // Other nodes are rarely faster so often. An engine whose conditions have ceased to work looks the same.
+    log.warn('the shared store did not take a newer Release file; other nodes go on with theirs', {
+      suite: at,
+    })
   }
 
   #isUnfit(at: string, pointer: SuitePointer): boolean {

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
 import { mostBytes, readSuite, suiteBytes, suiteName } from '../objects.ts'
 import type { Bucket, ObjectWrite } from '../s3/bucket.ts'
 import type { SuitePointer, SuiteRecord, SwapResult } from '../shared-store.ts'
@@ -36,7 +37,7 @@ export class SuiteObjects {
     maxSize: mostRemembered,
     sizeCalculation: ({ size }) => Math.max(size, 100),
   })
-  readonly #asked = new Map<string, Promise<Read>>()
+  readonly #flights = new SingleFlight<Read>()
 
   constructor(parts: SuiteObjectParts) {
     this.#parts = parts
@@ -46,13 +47,8 @@ export class SuiteObjects {
     const known = this.#known.get(id)
     const age = this.#parts.clock.elapsed() - (known?.asked ?? 0)
     if (!fresh && known !== undefined && age < trust) return known
-    const under = fresh ? undefined : this.#asked.get(id)
-    if (under !== undefined) return under
-    const asking = this.#ask(id, known).finally(() => {
-      if (this.#asked.get(id) === asking) this.#asked.delete(id)
-    })
-    this.#asked.set(id, asking)
-    return asking
+    // A read that began earlier may not have what a swap has to compare with.
+    return fresh ? this.#ask(id, known) : this.#flights.run(id, () => this.#ask(id, known))
   }
 
   async swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult> {

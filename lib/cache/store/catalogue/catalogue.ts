@@ -74,7 +74,12 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
   protected readonly memory = new LRUCache<string, Known>({
     maxSize: memoryBytes,
     sizeCalculation: weigh,
+    dispose: ({ name }, key) => {
+      if (this.#keys.get(name) === key) this.#keys.delete(name)
+    },
   })
+  /** The keys of the entries in `memory`, by the names that the table has. */
+  readonly #keys = new Map<string, string>()
   readonly #loads = new SingleFlight<Entry | undefined>()
   #garbled = 0
 
@@ -93,6 +98,19 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
     }
     await this.#useSnapshot(this.file)
     await this.#follow(this.file)
+  }
+
+  /** Keeps an entry in memory. */
+  protected remember(known: Known): void {
+    const { key } = known.entry
+    this.memory.set(key, known)
+    this.#keys.set(known.name, key)
+  }
+
+  /** Drops the entry with this name from memory. */
+  protected forgetNamed(name: string): void {
+    const key = this.#keys.get(name)
+    if (key !== undefined) this.memory.delete(key)
   }
 
   peek(key: string): Entry | undefined {
@@ -257,7 +275,7 @@ export class Catalogue<Parts extends Surroundings = Surroundings> {
         return undefined
       }
       if (record.entry.key !== key) return undefined
-      this.memory.set(key, { entry: record.entry, name, used: this.table.used(row) })
+      this.remember({ entry: record.entry, name, used: this.table.used(row) })
       return record.entry
     }
   }

@@ -107,7 +107,7 @@ export class Journal extends Catalogue<JournalParts> {
     })
     table.use(before ?? table.find(name) ?? 0, now)
     this.unwritten.set(name, { entry, line })
-    this.memory.set(entry.key, { entry, name, used: now })
+    this.remember({ entry, name, used: now })
     events.tell('named', entry)
     this.#uses.delete(name)
     this.#flushSoon()
@@ -125,13 +125,10 @@ export class Journal extends Catalogue<JournalParts> {
 
   /** Forgets the entries in these rows. Answers the digests that no entry names any more. */
   removeRows(rows: readonly number[]): readonly string[] {
-    const names = new Set(rows.map(row => this.table.name(row)))
-    const freed = rows.flatMap(row => this.#remove(row) ?? [])
-    if (names.size === 0) return freed
-    for (const [key, { name }] of [...this.memory.entries()]) {
-      if (names.has(name)) this.memory.delete(key)
-    }
-    return freed
+    return rows.flatMap(row => {
+      this.forgetNamed(this.table.name(row))
+      return this.#remove(row) ?? []
+    })
   }
 
   /** Notes that an entry was used, by default now. Most calls cost only a look-up. */

@@ -528,7 +528,7 @@ export class Expectation {
       publicText: this.#contradicted
         ? `Hash Sum mismatch: ${contradictionText}.`
         : 'Hash Sum mismatch: the origin sent other content than the archive promises.',
-      facts: { algorithm, found, expected: hex, size },
+      facts: { algorithm, found, expected: hex, size, sha256 },
     })
   }
 }

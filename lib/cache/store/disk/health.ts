@@ -23,7 +23,12 @@ import {
 /** Whether the store takes writes. Reading goes on as long as the disk answers. */
 export type Health =
   | { readonly writable: true }
-  | { readonly writable: false; readonly because: string }
+  | {
+      readonly writable: false
+      readonly because: string
+      /** Whether the file system or the quota has no room. A full file system can still have free bytes, too few for the file that did not fit. */
+      readonly full?: boolean
+    }
 
 const trialInterval: Milliseconds = 15_000
 
@@ -35,6 +40,7 @@ interface HealthParts extends Surroundings {
 export class DiskHealth {
   readonly #parts: HealthParts
   #because: string | undefined
+  #full = false
   #cancel: (() => void) | undefined
   #closed = false
 
@@ -45,7 +51,7 @@ export class DiskHealth {
   get state(): Health {
     return this.#because === undefined
       ? { writable: true }
-      : { writable: false, because: this.#because }
+      : { writable: false, because: this.#because, full: this.#full }
   }
 
   /** Notes that the disk failed during `doing`. Answers the reason in words. */
@@ -58,6 +64,7 @@ export class DiskHealth {
       })
     }
     this.#because = because
+    this.#full = isFull(error)
     if (!this.#closed)
       this.#cancel ??= this.#parts.clock.after(trialInterval, () => void this.#try())
     return because

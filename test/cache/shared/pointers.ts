@@ -1,151 +1,31 @@
 /**
- * Leases and the pointers of suites: of several nodes one has each, by the conditional writes of the store; engines without those; clocks that
- * differ; and objects in use, which are renewed before they lapse.
+ * The pointers of suites: of several nodes that write one, each but the first notices it, by the conditional writes of the store. Engines
+ * without those, and objects in use, which are renewed before they lapse.
  */
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { day, hour } from '../../../lib/async/clock.ts'
-import type { Lease, SuiteRecord } from '../../../lib/cache/shared/shared-store.ts'
-import { parseUri } from '../../../lib/http/message/target.ts'
+import { sharedText } from '../../../lib/cache/operations/state-text.ts'
+import type { SuiteRecord } from '../../../lib/cache/shared/shared-store.ts'
 import { openNode, type SharingNode } from '../../fixtures/bucket/node.ts'
 import { ObjectStore } from '../../fixtures/bucket/object-store.ts'
 import { until } from '../../fixtures/http/origin-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 const key = 'http://archive.example.org/debian/pool/main/f/foo_1_all.deb'
-const lease = `leases/${hash('sha256', key)}`
-
-function peerUrl(text: string) {
-  const uri = parseUri(text)
-  if ('problem' in uri) throw new Error(uri.problem)
-  return { peerUrl: uri }
-}
-
-const one = peerUrl('http://node1.example.org:3142')
-const two = peerUrl('http://node2.example.org:3142')
-
-function release(held: Lease): void {
-  if (held.kind === 'held') held.release()
-}
-
-t.test(
-  'of ten nodes that ask at once one has the lease, and the others learn from whom to read',
-  async t => {
-    const clock = new ManualClock(Date.now())
-    const store = await ObjectStore.listen(t, () => clock.now())
-    const nodes = await Promise.all(
-      Array.from({ length: 10 }, (_, i) => {
-        const settings = peerUrl(`http://node${i}.example.org:3142`)
-        return openNode(t, store, { clock, settings, directory: t.testdir({}) })
-      }),
-    )
-    const leases = await Promise.all(nodes.map(node => node.shared.lease(key)))
-    const holder = leases.findIndex(({ kind }) => kind === 'held')
-    t.equal(leases.filter(({ kind }) => kind === 'held').length, 1)
-    for (const other of leases) {
-      if (other.kind !== 'taken') continue
-      t.equal(other.peer?.host, `node${holder}.example.org`)
-      t.ok(other.left > 0 && other.left <= 10_000)
-    }
-    for (const held of leases) release(held)
-    await store.until(() => !store.objects.has(lease))
-    t.equal((await nodes[3]?.shared.lease(key))?.kind, 'held', 'it is free again')
-  },
-)
-
-t.test('a lease lasts while its holder renews it, and lapses when the holder is dead', async t => {
-  const clock = new ManualClock(Date.now())
-  const store = await ObjectStore.listen(t, () => clock.now())
-  const a = await openNode(t, store, { clock, settings: one })
-  const b = await openNode(t, store, { clock, settings: two })
-  t.equal((await a.shared.lease(key)).kind, 'held')
-  const renewed = () => a.shared.state.requests.get('put')?.get('done') ?? 0
-  for (let i = 0; i < 10; i += 1) {
-    const before = renewed()
-    clock.advance(3000)
-    await until(() => renewed() > before)
-    await new Promise(resolve => setImmediate(resolve))
-  }
-  t.equal((await b.shared.lease(key)).kind, 'taken', 'after half a minute it is renewed still')
-  // The store hears nothing of its holder any more.
-  store.fault = 'unavailable'
-  clock.advance(3000)
-  await until(() => a.shared.state.unwritable !== undefined)
-  await a.close()
-  store.fault = undefined
-  clock.advance(7000)
-  const taken = await b.shared.lease(key)
-  t.equal(taken.kind, 'held', 'it has lapsed and is taken over')
-})
-
-t.test('a node that was killed and started again takes over its own leases at once', async t => {
-  const clock = new ManualClock(Date.now())
-  const store = await ObjectStore.listen(t, () => clock.now())
-  const a = await openNode(t, store, { clock, settings: one })
-  t.equal((await a.shared.lease(key)).kind, 'held')
-  t.equal((await a.shared.lease(key)).kind, 'none', 'a node that has it already fetches')
-  const again = await openNode(t, store, { clock, settings: one })
-  t.equal((await again.shared.lease(key)).kind, 'held')
-})
-
-t.test('a lease is let go of when what was fetched is in the bucket', async t => {
-  const store = await ObjectStore.listen(t)
-  const a = await openNode(t, store)
-  const held = await a.shared.lease(key)
-  a.stored.set(key, 'content')
-  void a.shared.offer(a.entryOf(key))
-  release(held)
-  release(held)
-  await store.until(() => store.seen('DELETE', lease).length > 0)
-  const order = store.requests.map(({ method, name }) => `${method} ${name.replace(/\/.*/, '')}`)
-  t.ok(order.lastIndexOf('PUT entries') < order.lastIndexOf('DELETE leases'))
-  t.equal(store.seen('DELETE', lease).length, 1)
-})
-
-t.test('what stands in a lease and is none, or lasts for ever, is taken over', async t => {
-  const store = await ObjectStore.listen(t)
-  const a = await openNode(t, store)
-  const rows: ReadonlyArray<readonly [string, string]> = [
-    ['no JSON', 'x'],
-    ['another format', JSON.stringify({ format: 9, node: 'x', id: 'x', until: Date.now() + 5000 })],
-    ['for ever', JSON.stringify({ format: 1, node: 'x', id: 'x', until: Date.now() + 60_000 })],
-    ['lapsed', JSON.stringify({ format: 1, node: 'x', id: 'x', until: Date.now() - 1 })],
-  ]
-  for (const [what, text] of rows) {
-    store.set(lease, text)
-    const held = await a.shared.lease(key)
-    t.equal(held.kind, 'held', what)
-    release(held)
-    await store.until(() => !store.objects.has(lease))
-  }
-  const peers = ['file:///etc', 'http://u:p@node.example.org/', 'http://node.example.org/x', 7]
-  for (const peer of peers) {
-    const record = { format: 1, node: 'x', id: 'x', until: Date.now() + 5000, peer }
-    store.set(lease, JSON.stringify(record))
-    t.match(await a.shared.lease(key), { kind: 'taken', peer: undefined }, String(peer))
-  }
-})
-
-t.test('ten minutes between the clocks of nodes are no matter', async t => {
-  const store = await ObjectStore.listen(t)
-  const late = new ManualClock(Date.now() - 600_000)
-  const a = await openNode(t, store, { settings: one })
-  const b = await openNode(t, store, { settings: two, clock: late })
-  t.equal((await a.shared.lease(key)).kind, 'held')
-  t.equal((await b.shared.lease(key)).kind, 'taken')
-  const other = `${key}2`
-  t.equal((await b.shared.lease(other)).kind, 'held')
-  t.equal((await a.shared.lease(other)).kind, 'taken')
-})
-
-t.test('an engine without conditional writes has no leases; that is said once', async t => {
-  for (const conditional of ['refused', 'ignored'] as const) {
+t.test('an engine without conditional writes; that is said once', async t => {
+  const rows = [
+    ['refused', /refuses conditional writes/],
+    ['ignored', /ignores conditions/],
+    ['never', /refuses the version that it has given itself/],
+  ] as const
+  for (const [conditional, because] of rows) {
     const clock = new ManualClock(Date.now())
     const store = await ObjectStore.listen(t)
     store.conditional = conditional
     const a = await openNode(t, store, { clock })
-    t.equal(a.shared.state.leases, 'off')
-    t.strictSame(await a.shared.lease(key), { kind: 'none' })
+    t.equal(a.shared.state.conditionalWrites, 'off')
+    t.match(sharedText(a.shared.state), /no conditional writes/)
     // It is tried again when it has failed, and what is known is not said again.
     store.fault = 'unavailable'
     a.stored.set(key, 'content')
@@ -155,9 +35,44 @@ t.test('an engine without conditional writes has no leases; that is said once', 
     clock.advance(1000)
     await offered
     const said = a.log.lines.filter(({ message }) => message.includes('conditional writes'))
+    t.match(said, [{ level: 'warn', facts: { because } }])
     t.equal(said.length, 1)
     t.equal(await a.blob(hash('sha256', 'content')), 'content', 'contents are shared all the same')
   }
+})
+
+t.test('an engine that takes the right version without quotes only, as Ceph RGW', async t => {
+  const clock = new ManualClock(Date.now())
+  const store = await ObjectStore.listen(t)
+  store.conditional = 'bare'
+  const a = await openNode(t, store, { clock })
+  t.equal(a.shared.state.conditionalWrites, 'on')
+  t.equal(await a.shared.swap('stable', undefined, generation(1, 'a')), 'swapped')
+  const first = await a.shared.suite('stable')
+  t.equal(await a.shared.swap('stable', first, generation(2, 'a')), 'swapped')
+  t.equal(await a.shared.swap('stable', first, generation(3, 'a')), 'lost')
+  const name = `entries/${hash('sha256', key)}.json`
+  for (const content of ['old', 'new']) {
+    a.stored.set(key, content)
+    await a.shared.offer(a.entryOf(key))
+    t.equal((await a.shared.entry(key))?.digest, hash('sha256', content), content)
+  }
+  t.ok(store.seen('PUT', name).some(({ fields }) => fields['if-match'] !== undefined))
+  // The trial after a failure finds the same.
+  store.fault = 'unavailable'
+  a.stored.set(`${key}2`, 'content')
+  const offered = a.shared.offer(a.entryOf(`${key}2`))
+  await until(() => a.shared.state.resting !== undefined)
+  store.fault = undefined
+  clock.advance(1000)
+  await offered
+  t.equal(a.shared.state.conditionalWrites, 'on')
+  const second = await a.shared.suite('stable', { fresh: true })
+  t.equal(await a.shared.swap('stable', second, generation(3, 'a')), 'swapped')
+  t.strictSame(
+    store.seen('DELETE').filter(({ fields }) => fields['if-match'] !== undefined),
+    [],
+  )
 })
 
 const generation = (date: number, node: string): SuiteRecord => ({
@@ -226,17 +141,15 @@ t.test('what stands in a pointer and is none is no pointer, and is replaced', as
   }
 })
 
-t.test('a store that hangs in the middle of a lease or a swap takes two seconds', async t => {
+t.test('a store that hangs in the middle of a swap takes two seconds', async t => {
   const clock = new ManualClock(Date.now())
   const store = await ObjectStore.listen(t)
   const a = await openNode(t, store, { clock })
   store.fault = ({ method }) => (method === 'PUT' ? 'hang' : undefined)
-  const asked = [a.shared.lease(key), a.shared.swap('stable', undefined, generation(1, 'a'))]
-  await store.until(
-    () => store.seen('PUT', 'leases/').length + store.seen('PUT', 'suites/').length >= 2,
-  )
+  const swapping = a.shared.swap('stable', undefined, generation(1, 'a'))
+  await store.until(() => store.seen('PUT', 'suites/').length === 1)
   clock.advance(2000)
-  t.strictSame(await Promise.all(asked), [{ kind: 'none' }, 'away'])
+  t.equal(await swapping, 'away')
   t.ok(a.shared.state.unwritable)
   t.equal(a.shared.state.resting, undefined, 'what is there is read on')
 })
