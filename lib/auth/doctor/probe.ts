@@ -23,14 +23,12 @@ import { asksForWebSocket } from '../../http/message/hop-by-hop.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { originForm, pathAndQuery } from '../../http/message/target.ts'
-import { isForwarding } from '../../http/proxy/forwarded.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { isIdentityField } from '../config/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
@@ -265,9 +263,7 @@ export function cookiePairsOf(fields: Fields): number {
 /** The fields in which an application could read the user, or the way of the request. */
 function tellingFields(fields: Fields, { identityFields }: Config): readonly string[] {
   const { stripped } = identityFields
-  const telling = [...fields].filter(([name]) => {
-    return isIdentityField(name) || stripped.test(name) || isForwarding(name)
-  })
+  const telling = [...fields].filter(([name]) => stripped.of(name) !== undefined)
   return telling.slice(0, MOST_FIELDS).map(line => line.join(': ').slice(0, LONGEST_FIELD))
 }
 

@@ -8,7 +8,6 @@
  *
  * # Facts
  * - nginx, Traefik and Caddy take Upgrade and Connection from a check; the fields of the WebSocket handshake (RFC 6455 section 4.1) stay.
- * - CGI servers read `X_Forwarded_Uri` and `X.Forwarded.Uri` as X-Forwarded-Uri, and the edge may pass these spellings on.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, isToken, sameName } from '../../http/message/field.ts'
@@ -16,6 +15,7 @@ import type { Request } from '../../http/message/message.ts'
 import { TargetReader } from '../../http/message/target.ts'
 import { forwardedAddress } from '../../http/proxy/forwarded.ts'
 import type { AddressSet } from '../../ip.ts'
+import { foreignName, isSameField } from '../access/foreign-names.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOwnHost, type Place, type RequestHead } from '../access/own-origin.ts'
 import { tokenDigest } from '../access/passthrough.ts'
@@ -241,14 +241,12 @@ function spelling(fields: Fields, field: string) {
   const { flat } = fields
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
-    if (name.length !== field.length) continue
     if (sameName(name, field)) values.push(flat[i + 1] ?? '')
-    else if (sameName(name.replace(NOT_PLAIN, '-'), field)) odd = true
+    // A source is a row of the table, or of our prefix, so most names need no folding.
+    else if (foreignName(name) !== undefined && isSameField(name, field)) odd = true
   }
   return { values, odd }
 }
-
-const NOT_PLAIN = /[^A-Za-z0-9]/g
 
 /** What a check asks about: a request of the client, with the ID of the check. */
 function askedAbout(

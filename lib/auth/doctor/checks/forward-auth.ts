@@ -6,8 +6,8 @@
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
+import { isSameField } from '../../access/foreign-names.ts'
 import type { Config } from '../../config/config.ts'
-import { isSameField } from '../../config/field-names.ts'
 import type { Edge } from '../../config/setting-forward-auth.ts'
 import { contracts } from '../../forward-auth/contract.ts'
 import { probedIdentity } from '../../forward-auth/probed-checks.ts'
