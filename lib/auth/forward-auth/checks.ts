@@ -81,7 +81,7 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity), id, facts)
+  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity, 'application'), id, facts)
   return withAsked(answer, asked)
 }
 
@@ -116,10 +116,10 @@ function judge(
       sessions,
     })
     if ('answer' in decision) return told(decision.answer)
-    const { pass, because, passthrough } = decision
+    const { because, session: person, passthrough, cookies } = decision.admission
     const { method, id } = request
-    const identity = rules.backend.wholeIdentityOf(pass, { method, path })
-    const [user, target] = [pass?.subject, targetOf(asked)]
+    const identity = rules.backend.wholeIdentityOf(person, { method, path })
+    const [user, target] = [person?.subject, targetOf(asked)]
     const facts: OutcomeFacts = {
       outcome: 'allowed',
       because,
@@ -129,7 +129,9 @@ function judge(
       method,
       target,
     }
-    return continueWhenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
+    return continueWhenReady(identity, fields => {
+      return passAnswer(asker.fieldsFor(fields, cookies), id, facts)
+    })
   })
 }
 

@@ -13,6 +13,7 @@ import { tokenField } from '../access/passthrough.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import { probeField } from '../doctor/probe.ts'
+import type { Admission } from '../gate/admission.ts'
 import { allowedFields } from './check-answer.ts'
 import { edgeSecretField, isSource } from './contract.ts'
 
@@ -74,10 +75,11 @@ class Client {
   }
 
   /**
-   * The fields of the answer when the client may pass as this user. They have its cookies without ours, and the edge sends them
+   * The fields of the answer when the client may pass as this user. They have its cookies without ours, or none, and the edge sends them
    * in place of its own.
    */
-  fieldsFor(identity: Fields): Fields {
+  fieldsFor(identity: Fields, which: Admission['cookies']): Fields {
+    if (which === 'none') return allowedFields(identity, '')
     if (this.#allowed?.identity !== identity) {
       const cookies = withoutOwnCookies(this.sessionFields.fields).all('Cookie').join('; ')
       this.#allowed = { identity, fields: allowedFields(identity, cookies) }

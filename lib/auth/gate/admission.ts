@@ -1,0 +1,55 @@
+/**
+ * What passes, and what the application gets of the client with it: made once, for requests, upgrades and the checks of an edge. The gateway
+ * applies it (pipeline.ts), a check answers it (forward-auth/check-answer.ts).
+ */
+import type { Response } from '../../http/message/message.ts'
+import type { PassReason } from '../access/outcome.ts'
+import type { ReadSession } from '../session/token.ts'
+import { type DeniedRequest, refusedSocket } from './denials.ts'
+import type { Verdict } from './gate.ts'
+
+export interface Admission {
+  readonly because: PassReason
+  /** The session whose identity the application gets; undefined when the request passes without one. */
+  readonly session: ReadSession | undefined
+  /** The path or the token that lets the request pass without a session. */
+  readonly passthrough?: string | undefined
+  /** The cookies that the application gets: its own, or none. */
+  readonly cookies: 'application' | 'none'
+  /** A field of the client that must not reach the application. The gateway removes it; a check that has it is refused. */
+  readonly refuses?: 'Authorization'
+}
+
+/** The verdicts that let a request pass. */
+export type Passing = Extract<
+  Verdict,
+  { readonly verdict: 'authenticated' | 'passthrough' | 'anyone' | 'preflight' }
+>
+
+/** The admission by a verdict, or the answer to an upgrade that a page of another origin asks for with a session. */
+export function admit(
+  verdict: Passing,
+  asked: DeniedRequest,
+): Admission | { readonly refusal: Response } {
+  switch (verdict.verdict) {
+    case 'authenticated': {
+      const refusal = refusedSocket(asked)
+      if (refusal !== undefined) return { refusal }
+      return { because: 'session', session: verdict.session, cookies: 'application' }
+    }
+    case 'passthrough': {
+      const because = `passthrough-${verdict.because}` as const
+      return { because, session: undefined, passthrough: verdict.name, cookies: 'application' }
+    }
+    case 'anyone':
+      return { because: 'anyone', session: undefined, cookies: 'application' }
+    case 'preflight':
+      // A browser sends neither with a preflight, so a program has sent them.
+      return {
+        because: 'preflight',
+        session: undefined,
+        cookies: 'none',
+        refuses: 'Authorization',
+      }
+  }
+}
