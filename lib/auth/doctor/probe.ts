@@ -12,7 +12,8 @@
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
- * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail) }
+ * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail), "redirects" (whether the
+ * answer is to lead nginx elsewhere) }
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 
@@ -42,6 +43,9 @@ export const probePath = '/__authproxy/probe'
 /** Octets that two servers may read differently; the application has to receive them unchanged. */
 export const oddPath = '/doctor/a%2Fb/%C3%A4;v=1//c'
 
+/** The path to which a probe that asks for it is led, in the words that an application has for nginx. */
+export const redirectedPath = `${probePath}/redirected`
+
 /** The member of a query in which a question stands. */
 export const probeMember = 'authproxy-probe'
 
@@ -68,6 +72,8 @@ export interface ProbeQuestion {
   readonly about?: string | undefined
   /** Whether the check of this probe has to fail, which shows how the edge answers then. */
   readonly fails?: boolean | undefined
+  /** Whether the answer is to name another path in X-Accel-Redirect, which shows whether the edge serves that path. */
+  readonly redirects?: boolean | undefined
 }
 
 const text = (found: unknown) => (typeof found === 'string' ? found : '')
@@ -160,13 +166,18 @@ export function readQuestion(
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const { nonce, padding, until, about, fails } = opened(value, 'doctor-question', keys) ?? {}
+  const { nonce, padding, until, about, fails, redirects } = opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined
   if (about !== undefined && (typeof about !== 'string' || about.length > 64)) return undefined
-  const failing = fails === true ? { fails } : {}
-  return { nonce, padding, ...(about === undefined ? {} : { about }), ...failing }
+  return {
+    nonce,
+    padding,
+    ...(about === undefined ? {} : { about }),
+    ...(fails === true ? { fails } : {}),
+    ...(redirects === true ? { redirects } : {}),
+  }
 }
 
 /** The question of a request: in the field, or for `probePath` in the query. Undefined when there is no valid one. */
@@ -249,10 +260,23 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
     }
     const keys = parts.keys.sealingKeys()
     return textResponse(200, sealAnswer(answer, { keys, random }), {
-      fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
+      fields: Fields.of(
+        ['Cache-Control', 'no-store'],
+        ['X-Accel-Redirect', redirectOf(question, place)],
+        ...padding(question.padding),
+      ),
       facts: { outcome: 'probe' } satisfies OutcomeFacts,
     })
   }
+}
+
+/** The path to which the answer leads nginx, with the same question; undefined for other probes, and for those that were led there. */
+function redirectOf(
+  { redirects }: ProbeQuestion,
+  { path, query }: { readonly path: string; readonly query?: string | undefined },
+): string | undefined {
+  const leads = redirects === true && path !== redirectedPath
+  return leads ? `${redirectedPath}?${query ?? ''}` : undefined
 }
 
 /** The number of cookies that a server sees in the fields. */
