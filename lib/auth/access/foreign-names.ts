@@ -220,7 +220,7 @@ export class ForeignNames {
   constructor(own: readonly string[] = []) {
     this.#own = new Map(
       own.map(name => {
-        return [folded(name), { name, family: 'identity', obeyedBy: 'this application' }] as const
+        return [foldedName(name), { name, family: 'identity', obeyedBy: 'this application' }] as const
       }),
     )
   }
@@ -239,7 +239,7 @@ export class ForeignNames {
 
   #find(name: string): ForeignName | undefined {
     if (isIdentityField(name)) return OURS
-    const plain = folded(name)
+    const plain = foldedName(name)
     const row = this.#own.get(plain) ?? BY_NAME.get(plain)
     // Such a field means what it says in its own spelling.
     return row?.family === 'framing' && name.toLowerCase() === plain ? undefined : row
@@ -264,7 +264,7 @@ const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
  * A name in the spelling in which names are compared: its letters and digits in lower case, and one hyphen for whatever separates them. Of a
  * name that is longer than any in the table this is a beginning alone: a name of a megabyte takes no time.
  */
-export function folded(name: string): string {
+export function foldedName(name: string): string {
   let plain = ''
   let apart = false
   for (let i = 0; i < name.length && plain.length <= LONGEST; i += 1) {
@@ -285,7 +285,7 @@ function isLetterOrDigit(code: number): boolean {
 
 /** Whether two names are read as one. */
 export function isSameField(a: string, b: string): boolean {
-  return folded(a) === folded(b)
+  return foldedName(a) === foldedName(b)
 }
 
 const OVERRIDES = foreignNames.filter(({ family }) => family === 'override')

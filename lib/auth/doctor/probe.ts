@@ -166,7 +166,8 @@ export function readQuestion(
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const { nonce, padding, until, about, fails, redirects } = opened(value, 'doctor-question', keys) ?? {}
+  const { nonce, padding, until, about, fails, redirects } =
+    opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined

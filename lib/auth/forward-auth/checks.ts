@@ -9,7 +9,7 @@ import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
-import { treatments } from '../access/foreign-names.ts'
+import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
@@ -97,7 +97,7 @@ function judge(
   const asker = clients.of(check.fields, rules)
   const { refused } = asker
   if (refused !== undefined) {
-    const code = refused.row.family === 'identity' ? 'identity_field' : 'foreign_field'
+    const { code } = refusalBy(refused.row)
     const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
     log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: refused.name.slice(0, 100) })
     return told(refusedFieldAnswer(refused))
@@ -144,13 +144,20 @@ function isOwnPath(path: string): boolean {
  * The answer when the client sends a field that would tell the application something else than was judged, and the edge could pass that
  * field on. It names the field as our table does, and quotes no client.
  */
-function refusedFieldAnswer({ row: { name, family } }: RefusedField): Response {
-  const code = family === 'identity' ? 'identity_field' : 'foreign_field'
+function refusedFieldAnswer({ row }: RefusedField): Response {
+  const { name, family } = row
+  const { code, because } = refusalBy(row)
   return sentenceAnswer(
     403,
     `${name}, in whatever spelling: this field of a client could ${treatments[family].could}, and the edge may pass it on. Where a proxy in front sets it, the edge has to remove it before the check. The log of authproxy has its spelling (FORWARD-AUTH-ERROR ${code}).`,
-    { outcome: 'refused', because: family === 'identity' ? 'identity-field' : 'foreign-field' },
+    { outcome: 'refused', because },
   )
+}
+
+function refusalBy({ family }: Pick<ForeignName, 'family'>) {
+  return family === 'identity'
+    ? ({ code: 'identity_field', because: 'identity-field' } as const)
+    : ({ code: 'foreign_field', because: 'foreign-field' } as const)
 }
 
 const noMethod = sentenceAnswer(403, 'The method of this request is not allowed.', {

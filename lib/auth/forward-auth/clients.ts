@@ -131,9 +131,7 @@ function refusedField(
       continue
     }
     const isHarmless =
-      row.setBy === edge ||
-      NO_IDENTITY.some(known => sameName(known, name)) ||
-      noIdentity.has(name)
+      row.setBy === edge || NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
     if (!isHarmless) return { name, row }
   }
   return undefined

@@ -6,7 +6,7 @@ import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type DeniedRequest, refusedSocket } from './denials.ts'
-import type { Verdict } from './gate.ts'
+import type { Passing } from './gate.ts'
 
 export interface Admission {
   readonly because: PassReason
@@ -19,12 +19,6 @@ export interface Admission {
   /** A field of the client that must not reach the application. The gateway removes it; a check that has it is refused. */
   readonly refuses?: 'Authorization'
 }
-
-/** The verdicts that let a request pass. */
-export type Passing = Extract<
-  Verdict,
-  { readonly verdict: 'authenticated' | 'passthrough' | 'anyone' | 'preflight' }
->
 
 /** The admission by a verdict, or the answer to an upgrade that a page of another origin asks for with a session. */
 export function admit(

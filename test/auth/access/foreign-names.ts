@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import {
   ForeignNames,
-  folded,
+  foldedName,
   foreignName,
   foreignNames,
   isOverride,
@@ -19,7 +19,7 @@ import { edges, startChecks } from '../../fixtures/gateway/checks.ts'
 import { spellingsOf } from '../../fixtures/gateway/foreign.ts'
 
 t.test('a name has one row, however it is spelt, and a longer name has none', t => {
-  t.equal(new Set(foreignNames.map(({ name }) => folded(name))).size, foreignNames.length)
+  t.equal(new Set(foreignNames.map(({ name }) => foldedName(name))).size, foreignNames.length)
   for (const { name, family } of foreignNames) {
     for (const spelt of spellingsOf(name)) {
       const found = foreignName(spelt)

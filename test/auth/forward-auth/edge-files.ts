@@ -126,7 +126,11 @@ t.test('the page has the table, with what each edge does', async t => {
   const page = await readFile(join(packageRoot(), 'docs/forward-auth.md'), 'utf8')
   const table = await foreignTable()
   for (const row of table) t.ok(page.includes(`${row}\n`), row)
-  t.equal(page.match(/^\| `[^|]*`(?: \|[^|]*){9} \|$/gm)?.length, table.length - 2, 'and no other row')
+  t.equal(
+    page.match(/^\| `[^|]*`(?: \|[^|]*){9} \|$/gm)?.length,
+    table.length - 2,
+    'and no other row',
+  )
 })
 
 t.test('a page tells of each edge', async t => {

@@ -58,7 +58,9 @@ const SOURCES = WAYS.filter(([name]) => edges.some(edge => isSource(edge, name))
 const MOST_CLAIMS = 40
 
 /** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
-const USERS = foreignNames.filter(({ name, family }) => family === 'identity' && /user$/i.test(name))
+const USERS = foreignNames.filter(
+  ({ name, family }) => family === 'identity' && /user$/i.test(name),
+)
 const SPELLINGS = [
   ...['X-Authproxy_User', 'X_Authproxy-User', 'X-Authproxy.User', 'x!authproxy!user'],
   ...['X-AUTHPROXY-USER_', ...oddSpellings('X-Authproxy-User')],
