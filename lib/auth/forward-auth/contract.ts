@@ -127,7 +127,6 @@ export const contracts: Readonly<Record<Edge, Contract>> = {
 /** Whether a check of this edge has a field of this name as a source, so that the edge itself has written it. */
 export function isSource(edge: Edge, name: string): boolean {
   const { method, target, host, address, secret } = contracts[edge]
-  return [method, target, host, address, secret].some(source => {
-    return source !== undefined && sameName(source.field, name)
-  })
+  const is = (source: Source | undefined) => source !== undefined && sameName(source.field, name)
+  return is(method) || is(target) || is(host) || is(address) || is(secret)
 }

@@ -89,7 +89,7 @@ t.test('83, 91: a check with a row that names something else than was judged is 
   }
 })
 
-t.test('83: a host that a balancer in front repeats is no other host', async t => {
+t.test('83, 91: a host that a balancer in front repeats is no other host', async t => {
   const { ask } = await startChecks(t, { edge: 'nginx', settings: { passthroughPaths: ['/p/'] } })
   const { ask: atCaddy } = await startChecks(t, {
     edge: 'caddy',
