@@ -21,7 +21,7 @@ import { placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
-import type { AnswerProbe } from './doctor/probe.ts'
+import type { AnswerProbe } from './probe/probe.ts'
 import { type Admission, admit } from './gate/admission.ts'
 import {
   type DeniedRequest,

@@ -22,7 +22,7 @@ import {
   readAnswer,
   type SeenCheck,
   sealQuestion,
-} from './probe.ts'
+} from '../probe/probe.ts'
 
 export interface Examination {
   readonly config: Config
@@ -67,7 +67,7 @@ export const dynamicFile = oncePerExamination(async ({ config: { configPath, sha
   }
 })
 
-/** Sends a probe: a sealed question (probe.ts), or a plain request when the keys cannot be read. Never throws. */
+/** Sends a probe: a sealed question (probe/probe.ts), or a plain request when the keys cannot be read. Never throws. */
 export async function sendProbe(
   of: Examination,
   {

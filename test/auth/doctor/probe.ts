@@ -8,7 +8,7 @@ import {
   readQuestion,
   sealAnswer,
   sealQuestion,
-} from '../../../lib/auth/doctor/probe.ts'
+} from '../../../lib/auth/probe/probe.ts'
 import { seal } from '../../../lib/auth/keys/seal.ts'
 import { domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'

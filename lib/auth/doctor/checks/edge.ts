@@ -18,7 +18,7 @@ import {
   publicHost,
   sendProbe,
 } from '../facts.ts'
-import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../probe.ts'
+import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../../probe/probe.ts'
 import { largestSample, type Sample } from './sessions.ts'
 
 /** A query that two servers may read differently. */

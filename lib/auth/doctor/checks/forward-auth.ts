@@ -2,7 +2,7 @@
  * Checks an edge that asks this service about each request and forwards it itself: whether the edge asks, what it says about
  * the request, which fields of a client reach the application, and how it answers when the check denies the request or fails.
  *
- * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe.ts).
+ * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe/probe.ts).
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
@@ -27,7 +27,7 @@ import {
   oncePerExamination,
   type ProbeResult,
 } from '../facts.ts'
-import { oddPath, probePath, redirectedPath, type SeenCheck } from '../probe.ts'
+import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { insteadText, type ProbeWay, send, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>
