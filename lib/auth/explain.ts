@@ -197,6 +197,9 @@ const ADVICE = {
     'One EncryptedKey came again and again in messages that were refused. If it is not an attack, look at the first record of the kind.',
   ],
   replay: ['The answer was used before: the browser has posted it again, or a copy is sent.'],
+  used_ids_full: [
+    'The list of used IDs is full: 100,000 answers in the few minutes for which each is valid. No answer is accepted until the oldest lapse.',
+  ],
   idp_metadata: ['authproxy doctor says what is wrong with the metadata of the identity provider.'],
   subject_missing: [
     'Have the identity provider release a NameID or the attribute email; saml.nameIDFormat says which NameID is asked for, identity.attributes which attributes are read.',

@@ -88,7 +88,8 @@ export class AuthMetrics extends Metrics {
     const outcome = known.has(told) ? String(told) : 'other'
     this.#requests.add({ outcome, status: `${Math.floor(status / 100)}xx` })
     // How long a WebSocket lasts says nothing about the service.
-    if (outcome !== 'tunnelled') this.#duration.observe({ outcome }, duration / 1000)
+    if (outcome !== 'tunnelled' && outcome !== 'cut')
+      this.#duration.observe({ outcome }, duration / 1000)
     const { category, because, rule } = facts
     if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })

@@ -38,7 +38,7 @@ import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { Brand, PageMaker } from './pages/page.ts'
-import { passedWithoutSession } from './session/ending.ts'
+import { type OpenHolder, passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
@@ -194,8 +194,8 @@ function authenticated<A extends Response | TakenOver>(
   return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
       const { request: own } = opened
-      if (!sessions.wantsRenewal(session)) return pass(asked, admitted(own), facts)
-      return renewed(asked, session, pass(asked, admitted(unconditional(own)), facts))
+      const sent = sessions.wantsRenewal(session) ? unconditional(own) : own
+      return pass(asked, admitted(sent), facts)
     }
     const target = pathAndQuery(place)
     return saml.resubmit({ request, id: opened.id, session, target }).then(async instead => {
@@ -210,10 +210,10 @@ function authenticated<A extends Response | TakenOver>(
 /** Forwards a request that passes without a session. */
 function passOpen<A extends Response | TakenOver>(
   asked: Asked<A>,
-  { because, passthrough, cookies }: Admission,
+  { because, passthrough, cookies, until }: Admission,
 ): Promise<A | Response> {
   const { request: original, place, client } = asked
-  original.holder = passedWithoutSession
+  original.holder = until === undefined ? passedWithoutSession : ({ until } satisfies OpenHolder)
   const { fields } = original
   const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
   const isPublic = because !== 'passthrough-token'
@@ -221,15 +221,25 @@ function passOpen<A extends Response | TakenOver>(
   return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 
-/** The one way to the backend, with a session and without. */
+/**
+ * The one way to the backend, with a session and without. Whether the answer renews the session is decided when the answer is
+ * there: it may have taken longer than the session had left.
+ */
 function pass<A extends Response | TakenOver>(
-  { request, rules, failurePage, forward }: Asked<A>,
+  { request, rules, failurePage, forward, parts }: Asked<A>,
   admitted: AdmittedRequest,
   facts: OutcomeFacts,
 ): Promise<A | Response> {
-  return forward(rules.backend, admitted).then(
-    answered => withFacts(answered, facts),
-    (error: unknown) => withFacts(errorResponse(request, error, failurePage), facts),
+  const { session } = admitted
+  const { sessions } = parts
+  const finished = (answered: A | Response): A | Response | Promise<A | Response> => {
+    const answer = withFacts(answered, facts)
+    return session !== undefined && sessions.wantsRenewal(session)
+      ? renewed(answer, { request, session, sessions })
+      : answer
+  }
+  return forward(rules.backend, admitted).then(finished, (error: unknown) =>
+    finished(errorResponse(request, error, failurePage)),
   )
 }
 
@@ -255,15 +265,20 @@ function isCondition(name: string): boolean {
 
 /** The answer with the cookies of a session kept alive, when it may carry them. */
 async function renewed<A extends Response | TakenOver>(
-  { request, parts }: Asked<A>,
-  session: ReadSession,
-  answer: Promise<A | Response>,
-): Promise<A | Response> {
-  const answered = await answer
+  answered: A,
+  {
+    request,
+    session,
+    sessions,
+  }: Pick<PipelineParts, 'sessions'> & {
+    readonly request: Request
+    readonly session: ReadSession
+  },
+): Promise<A> {
   if (!('fields' in answered) || isShared(answered.fields)) return answered
   // Some backends send a 304 without a condition.
   if ('status' in answered && answered.status === 304) return answered
-  const lines = await parts.sessions.renew(session, request)
+  const lines = await sessions.renew(session, request)
   return lines === undefined
     ? answered
     : withLines({ ...answered, fields: asPrivate(answered.fields) }, lines)

@@ -6,7 +6,7 @@ import { setMaxListeners } from 'node:events'
 import { type Property, takeOwnership } from '../admin-socket.ts'
 import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
-import type { Request } from '../http/message/message.ts'
+import type { Exchange, Request } from '../http/message/message.ts'
 import { textResponse } from '../http/message/reply.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import { traceIdOf } from '../http/message/trace-context.ts'
@@ -20,6 +20,7 @@ import { HttpServer } from '../http/server/server.ts'
 import type { Log } from '../log/log.ts'
 import type { InheritedSocket } from '../systemd.ts'
 import { newInstanceId } from './access/instance-id.ts'
+import type { CutReason, OutcomeFacts } from './access/outcome.ts'
 import { placeOf, type RequestHead } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
@@ -116,6 +117,8 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   setMaxListeners(0, closing.signal)
   /** The requests of WebSockets and event streams. A stop does not wait for them. */
   const endless = new WeakSet<object>()
+  /** The reasons why exchanges that were under way have been cut. */
+  const cuts = new WeakMap<object, CutReason>()
   let stopping = false
   let tunnels = 0
 
@@ -269,7 +272,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       }
     },
     onFailure: (request, error) => errorResponse(request, error, failurePage),
-    onExchange: (exchange, error) => {
+    onExchange: (whole, error) => {
+      const cut = cuts.get(whole.request)
+      const exchange = cut === undefined ? whole : cutExchange(whole, cut)
       metrics.exchange(exchange)
       if (rules().config.log.access) {
         const facts = accessFacts(exchange)
@@ -305,6 +310,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const ending = endWithSessions({
     ...tools,
     lasting: () => main.underWay(),
+    noteCut: (request, because) => cuts.set(request, because),
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.revocations?.whenEnded(ending.lookNow)
@@ -377,6 +383,18 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
 /** A moment for a metric: seconds since the epoch, 0 when it is unknown. */
 function secondsOf(moment: Milliseconds = 0): number {
   return moment / 1000
+}
+
+/**
+ * An exchange that this service has cut, for the log and the metrics: neither the client nor the backend has ended it. The status
+ * 499 of an exchange that had no answer yet would blame the client.
+ */
+function cutExchange(exchange: Exchange, because: CutReason): Exchange {
+  const { response } = exchange
+  const status = response.status === 499 ? 401 : response.status
+  const facts: OutcomeFacts = { outcome: 'cut', because }
+  const cut = { ...response, status, facts: { ...response.facts, ...facts } }
+  return { ...exchange, complete: false, response: cut }
 }
 
 /** Why exchanges that last end before their time. */

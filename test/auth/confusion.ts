@@ -47,7 +47,7 @@ t.test('47: what only looks like a separator or a dot needs a login as well', as
   t.notOk(isAmbiguous(`/public/${'a'.repeat(60_000)}`))
 })
 
-t.test('49, 92: no field makes the backend think that something else was asked for', async t => {
+t.test('49, 96: no field makes the backend think that something else was asked for', async t => {
   const { backend, cookie, send } = await arranged(t, {
     settings: { passthroughPaths: ['/public/'] },
   })

@@ -44,6 +44,19 @@ export function isByWorker({ fields }: Pick<Request, 'fields'>): boolean {
   return fields.get('Sec-Fetch-Mode') === 'navigate' && fields.get('Sec-Fetch-Dest') === 'empty'
 }
 
+/**
+ * Whether a browser shows itself in fields that no page can leave out: Fetch metadata, or the Origin of a WebSocket, because not
+ * every browser sends Fetch metadata with one. False for programs, and for browsers from before Fetch metadata (Safari: 2023).
+ */
+export function isOfBrowser(fields: Fields): boolean {
+  return (
+    MARKS.some(name => fields.has(name)) ||
+    (fields.has('Sec-WebSocket-Version') && fields.has('Origin'))
+  )
+}
+
+const MARKS = ['Sec-Fetch-Site', 'Sec-Fetch-Mode', 'Sec-Fetch-Dest']
+
 /** Whether a page is opened within a frame of another page. */
 export function isFramed({ fields }: Pick<Request, 'fields'>): boolean {
   return ['iframe', 'frame'].includes(fields.get('Sec-Fetch-Dest') ?? '')

@@ -7,7 +7,7 @@ import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
 /** What becomes of requests; docs/life-of-a-request.md explains each. */
 export const outcomes = [
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
-  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone'],
+  ...['login-script', 'own-page', 'refused', 'failed', 'client-gone', 'cut'],
 ] as const
 
 /** What becomes of the checks of an edge, likewise. */
@@ -25,6 +25,16 @@ export type LoginReason =
   | `login-${'age' | 'context'}`
   | `token-${'unknown' | 'expired' | 'malformed' | 'scope'}`
 
+/** Why authproxy has cut a transfer or a WebSocket that was under way. */
+export type CutReason =
+  | 'expired'
+  | 'revoked'
+  | 'other-idp'
+  | 'identity-settings'
+  | 'other-user'
+  | 'rules'
+  | 'token-expired'
+
 /** Why a request or a check is refused: the first two by HTTP, the last three for what an edge does with it. */
 type RefuseReason =
   | 'malformed'
@@ -40,7 +50,7 @@ export type FailureCategory = 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'
 /** What a line says of a request or of a check besides what it says of each (http/server/exchanges.ts). */
 export type OutcomeFacts = {
   readonly outcome?: (typeof outcomes)[number] | (typeof checkOutcomes)[number]
-  readonly because?: PassReason | LoginReason | RefuseReason | TunnelEnd
+  readonly because?: PassReason | LoginReason | RefuseReason | CutReason | TunnelEnd
   /** Who asks, as the edge in front says. */
   readonly client?: string
   /** Of a check, what is asked about. */

@@ -57,14 +57,13 @@ export function cameWithoutTls({ secure, fields }: Request): boolean {
 
 /**
  * Whether a post comes from a page of our own origin. A post of another site must never be kept, nor sent again, in the name of
- * the user. Fetch metadata decides, or else Origin. A post that has neither could be from any site, so it does not count as our
- * own.
+ * the user. Sec-Fetch-Site decides: the browser writes it, and no page can. Origin decides only for browsers that do not send it,
+ * because a page with `Referrer-Policy: no-referrer` posts `Origin: null` to its own origin as well. A post that has neither could
+ * be from any site, so it does not count as our own.
  */
 export function isOwnPost({ fields }: Pick<Request, 'fields'>, baseUrl: string): boolean {
   const site = fields.get('Sec-Fetch-Site')
-  const origin = fields.get('Origin')
-  if (site !== undefined && site !== 'same-origin') return false
-  return origin === undefined ? site === 'same-origin' : origin === baseUrl
+  return site === undefined ? fields.get('Origin') === baseUrl : site === 'same-origin'
 }
 
 /**

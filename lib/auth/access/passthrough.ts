@@ -90,9 +90,9 @@ export function prefixProblem(prefix: string): string | undefined {
 /** The field a token comes in. It never reaches the backend. */
 export const tokenField = 'X-Authproxy-Authorization'
 
-/** The name of the token, or why the one that came lets nothing pass. */
+/** The name of the token and the moment it ends, or why the one that came lets nothing pass. */
 type TokenVerdict =
-  | { readonly name: string }
+  | Pick<PassthroughToken, 'name' | 'expires'>
   | { readonly because: 'unknown' | 'expired' | 'malformed' }
 
 /**
@@ -111,8 +111,8 @@ export function checkToken(
   const digest = tokenDigest(presented)
   const found = tokens.filter(({ sha256 }) => timingSafeEqual(sha256, digest)).at(-1)
   if (found === undefined) return { because: 'unknown' }
-  const { name, expires = Number.POSITIVE_INFINITY } = found
-  return expires > now ? { name } : { because: 'expired' }
+  const { name, expires } = found
+  return expires === undefined || expires > now ? { name, expires } : { because: 'expired' }
 }
 
 /** SHA-256 of a token, as it is kept. */

@@ -24,7 +24,7 @@ import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
 import { identityFieldNames, identityFields } from '../identity/identity-fields.ts'
 import type { IdentityTokens, TokenRequest } from '../identity/identity-token.ts'
-import type { Session } from '../session/token.ts'
+import type { ReadSession, Session } from '../session/token.ts'
 import { readClientIdentity } from './client-identity.ts'
 
 interface BackendOptions {
@@ -48,7 +48,7 @@ export interface AdmittedRequest {
   /** IP address of the client as far as it can be believed. */
   readonly client: string
   /** The session of the request; undefined when the request passes without one. */
-  readonly session: Session | undefined
+  readonly session: ReadSession | undefined
   /** Whether the request passes because of its path alone, without a session or a token. */
   readonly public: boolean
 }

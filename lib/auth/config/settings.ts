@@ -210,10 +210,10 @@ export const settings = group('', {
       'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie.',
+      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use from the moment it arrives, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie. What is under way is never cut for this: uploads, downloads and WebSockets last until the logout, or `session.lifetime`.',
     ),
     browser: setting(oneOf('optional', 'required'), 'optional').says(
-      'Whether a session counts only together with the cookie `__Host-authproxy_browser`, which each browser has from its first login on. A session of another browser is refused in any case. `optional` accepts the cookie `__authproxy_session` alone, which scripts and health checks send; `required` refuses it, which also keeps a neighbour under the parent domain from setting a session of its own in a browser that has never been here.',
+      'Who has to send the cookie `__Host-authproxy_browser`, which each browser has from its first login on, beside the session. A browser always has to, so that no neighbour under the parent domain can set a session of its own in one: a request with Fetch metadata, and a WebSocket with an Origin. `optional` lets programs, such as scripts and health checks, send the cookie `__authproxy_session` alone; with `required` they have to send both. A session of another browser is refused in any case.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
@@ -252,7 +252,9 @@ export const settings = group('', {
       listOf(text, 'patterns'),
       [],
       'identity:\n  groups: ["app-*", "cn=staff,*"]',
-    ).says('Groups that are kept, `*` for any text; all are when the list is empty.'),
+    ).says(
+      'Groups that are kept, `*` for any text, letter by letter as in the rules of `access`: capitals count. All are kept when the list is empty.',
+    ),
     groupForm: setting(oneOf('whole', 'name'), 'whole').says(
       'Form of the groups that are kept. `name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
     ),

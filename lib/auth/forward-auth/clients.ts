@@ -7,6 +7,7 @@ import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
 import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import { instanceField } from '../access/instance-id.ts'
+import { isOfBrowser } from '../access/navigation.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import { tokenField } from '../access/passthrough.ts'
@@ -31,7 +32,8 @@ export class Clients {
   /** The clients by the fields that their checks begin with. */
   readonly #known = new WeakMap<Fields, Client>()
   /**
-   * The fields that hold nothing but cookies, by the cookies. Sessions are remembered by these fields (session/sessions.ts).
+   * The fields that hold nothing but cookies, and the mark of a browser, by both. Sessions are remembered by these fields
+   * (session/sessions.ts).
    */
   readonly #shown = recentEntries<string, Fields>(MOST)
 
@@ -45,16 +47,20 @@ export class Clients {
     return client
   }
 
-  /** The fields reduced to their cookies. Equal cookies give the same object. */
+  /** The fields reduced to what a session is read from. Equal cookies of browsers, or of programs, give the same object. */
   #cookiesOf(fields: Fields): Fields {
     const [cookies, ...more] = fields.all('Cookie')
     if (cookies === undefined) return Fields.empty
     if (more.length > 0 || cookies.length > LONGEST) return fields
-    const known = this.#shown.get(cookies)
+    const isBrowser = isOfBrowser(fields)
+    const key = isBrowser ? `browser ${cookies}` : cookies
+    const known = this.#shown.get(key)
     if (known !== undefined) return known
-    const own = ownText(cookies)
-    const alone = Fields.of(['Cookie', own])
-    this.#shown.set(own, alone)
+    const alone = Fields.of(
+      ['Cookie', ownText(cookies)],
+      ['Sec-Fetch-Site', isBrowser ? 'none' : undefined],
+    )
+    this.#shown.set(ownText(key), alone)
     return alone
   }
 }

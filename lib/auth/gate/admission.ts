@@ -2,6 +2,7 @@
  * What passes, and what the application gets of the client with it: made once, for requests, upgrades and the checks of an edge. The gateway
  * applies it (pipeline.ts), a check answers it (forward-auth/check-answer.ts).
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
 import type { ReadSession } from '../session/token.ts'
@@ -14,6 +15,8 @@ export interface Admission {
   readonly session: ReadSession | undefined
   /** The path or the token that lets the request pass without a session. */
   readonly passthrough?: string | undefined
+  /** The moment at which the token ends that lets the request pass; undefined when it never ends, and for all others. */
+  readonly until?: Milliseconds | undefined
   /** The cookies that the application gets: its own, or none. */
   readonly cookies: 'application' | 'none'
   /** A field of the client that must not reach the application. The gateway removes it; a check that has it is refused. */
@@ -32,8 +35,9 @@ export function admit(
       return { because: 'session', session: verdict.session, cookies: 'application' }
     }
     case 'passthrough': {
+      const { name: passthrough, expires: until } = verdict
       const because = `passthrough-${verdict.because}` as const
-      return { because, session: undefined, passthrough: verdict.name, cookies: 'application' }
+      return { because, session: undefined, passthrough, until, cookies: 'application' }
     }
     case 'anyone':
       return { because: 'anyone', session: undefined, cookies: 'application' }

@@ -21,7 +21,13 @@ import { refusedPath, renewalPath } from './gateway-paths.ts'
 
 /** The verdicts that let a request pass. */
 export type Passing =
-  | { readonly verdict: 'passthrough'; readonly because: 'path' | 'token'; readonly name: string }
+  /** `expires` is the moment at which the token ends; undefined when it never ends, and for a path. */
+  | {
+      readonly verdict: 'passthrough'
+      readonly because: 'path' | 'token'
+      readonly name: string
+      readonly expires?: Milliseconds | undefined
+    }
   /** The request is a preflight for a page of another origin, and the settings let it pass. */
   | { readonly verdict: 'preflight' }
   | { readonly verdict: 'authenticated'; readonly session: ReadSession }
@@ -129,14 +135,14 @@ function beforeSession(asked: AskedOfGate, rules: Config): Verdict | undefined {
   const refused = (because: LoginReason) =>
     ({ verdict: 'login-needed', from: 'api', because }) as const
   if ('because' in token) return refused(`token-${token.because}`)
-  const { name } = token
+  const { name, expires } = token
   const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
   const { method, fields } = request
   const wanted = { method, fields, path, query, client: asked.client }
   if (scope !== undefined && !isInScope(scope, wanted)) {
     return { ...refused('token-scope'), token: name }
   }
-  return { verdict: 'passthrough', because: 'token', name }
+  return { verdict: 'passthrough', because: 'token', name, expires }
 }
 
 /** The verdict of the rules for a session. Without rules, every signed-in person may pass. */

@@ -33,7 +33,7 @@ import {
   stateOf,
 } from './login-state.ts'
 import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
-import { type PostedMessage, readPost } from './post.ts'
+import { AGAIN, isAgain, type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
 import { useOnce } from './replay-cache.ts'
 import { formPage, linkPage, redirect } from './send.ts'
@@ -101,11 +101,16 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   const ownListSuffices = flow !== undefined && saml.config().onOutage === 'continue'
   const use = await useOnce(saml, { ids: used, until: checked.until, ownListSuffices })
   if (use !== 'first') {
-    const code = use === 'again' ? 'replay' : 'store_away'
-    return refuse({ code, findings: checked.findings })
+    const refusal = { code: useCodes[use], findings: checked.findings }
+    // A second click on the page that posts itself, or a second answer of the IdP. Nothing is accepted by it.
+    const isTwice = use === 'again' && flow !== undefined && flow.id === relayState
+    return isTwice ? resumeLogin(arrival, refusal) : refuse(refusal)
   }
   return startSession(arrival, { ...verified, checked, flow })
 }
+
+/** The codes of answers whose IDs could not be marked as used. */
+const useCodes = { again: 'replay', full: 'used_ids_full', unsure: 'store_away' } as const
 
 /** The AuthnInstant that was not believed, for the log. Rules with maxAge do not count such a login as recent. */
 function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Session) {
@@ -294,16 +299,9 @@ function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefin
 /** The StatusMessage of Keycloak when the person has signed in in another tab, and we should ask again. */
 const ASK_AGAIN = 'authentication_expired'
 
-const AGAIN = 'again'
-
-/** Whether one of our own pages has posted the answer again. */
-function isAgain({ target }: Request): boolean {
-  return target.form === 'origin' && target.query === AGAIN
-}
-
 /**
- * Answers when the only problem is that the login is not known, or that the IdP may have changed its keys. A login is not known
- * when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The redirect endpoint sends a
+ * Answers when the only problem is that the login is not known, that its answer was posted twice, or that the IdP may have changed
+ * its keys. A login is not known when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The redirect endpoint sends a
  * browser with a session on, and begins the login again, once, for a browser without. Without the ID of a login, or after the
  * second time, the answer is refused.
  */

@@ -19,6 +19,8 @@ export interface Form {
   readonly content: Buffer
   /** The origin whose page posted it, when that is not ours; `null` when the browser does not say. */
   readonly origin?: string
+  /** The Sec-Fetch-Site of such a form; undefined when the browser sent none. */
+  readonly site?: string
 }
 
 /** The owner and the address of a form. */
@@ -194,14 +196,21 @@ export class KeptForms {
 }
 
 function opened(
-  { sealed, contentType, origin }: SealedForm,
+  { sealed, contentType, origin, site }: SealedForm,
   id: string,
   key: string,
 ): Form | undefined {
   const bytes = Buffer.from(key, 'base64url')
   if (bytes.length !== 32) return undefined
   const content = unseal(sealed, purposeOf(id), [{ kid: 'form', key: bytes }])
-  return content && { contentType, content, ...(origin === undefined ? {} : { origin }) }
+  return (
+    content && {
+      contentType,
+      content,
+      ...(origin === undefined ? {} : { origin }),
+      ...(site === undefined ? {} : { site }),
+    }
+  )
 }
 
 function purposeOf(id: string): string {

@@ -184,7 +184,7 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
     template: 'sign-in-on-top',
     status: 401,
     fields: challenge(href),
-    mayBeFramed: true,
+    framedBy: 'self',
     view: say => ({
       title: say(signedIn ? 'Sign in again' : 'You are not signed in'),
       text: say('Signing in does not work in a part of a page. It takes the whole window.'),

@@ -23,7 +23,7 @@ export interface SamlParts {
   readonly keys: Pick<KeyRing, 'sealingKeys' | 'saml'>
   readonly sessions: Pick<
     Sessions,
-    'establish' | 'read' | 'end' | 'revoke' | 'diagnose' | 'useIssuer'
+    'establish' | 'read' | 'end' | 'canRevoke' | 'revoke' | 'diagnose' | 'useIssuer'
   >
   readonly failurePage: FailurePage
   readonly page: PageMaker

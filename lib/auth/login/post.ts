@@ -66,3 +66,11 @@ function readForm(form: string): PostedMessage | FormReason | undefined {
 }
 
 const NAMES: readonly string[] = ['SAMLRequest', 'SAMLResponse', 'RelayState']
+
+/** The query of an address to which one of our own pages posts a message again. */
+export const AGAIN = 'again'
+
+/** Whether one of our own pages has posted a message again. */
+export function isAgain({ target }: Request): boolean {
+  return target.form === 'origin' && target.query === AGAIN
+}

@@ -16,11 +16,10 @@ import { LapsingMarks } from '../keys/lapsing-marks.ts'
 /** The store of used IDs. */
 export interface UsedIds {
   /**
-   * Marks all of `ids` as used, or none when one of them is used already. This is one step, so that of several simultaneous
-   * requests only one succeeds. Answers false also when the state is unknown, because refusing a login is better than accepting
-   * it twice. The promise settles when the IDs are on disk, or when that has failed, which the log reports. Never throws.
+   * Marks all of `ids` as used, or none when one of them is used already (`again`) or the list has no room (`full`). This is one
+   * step, so that of several simultaneous requests only one succeeds. The promise settles when the IDs are on disk, or when that has failed, which the log reports. Never throws.
    */
-  consume(ids: readonly string[], until: Milliseconds): Promise<boolean>
+  consume(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'full'>
   /** The marks of the used IDs, and the moment each lapses. */
   livingMarks(): Iterable<readonly [mark: string, until: Milliseconds]>
   /** Settles when nothing is being read or written any more. */
@@ -43,16 +42,18 @@ export interface SharedIds {
  *
  * While the store is away, only the list of this instance can be asked. For a login that began here this suffices, because an
  * attacker who sends its answer to another instance would need the cookie of that login too. An unsolicited answer needs no
- * cookie, so it is refused before its IDs are marked. When the store is back, a reload of the page succeeds.
+ * cookie, so it is refused before its IDs are marked here. When the store is back, a reload of the page succeeds, unless the store
+ * was only slow: then it may have marked the IDs after this instance had stopped waiting, and the reload is `again`.
  */
 export async function useOnce(
   { replayCache, shared }: UsedIdLists,
   { ids, until, ownListSuffices }: UsedMessage,
-): Promise<'first' | 'again' | 'unsure'> {
+): Promise<'first' | 'again' | 'full' | 'unsure'> {
   const asked = await shared?.useIds(ids, until)
   if (asked === 'again') return 'again'
   if (asked === 'away' && !ownListSuffices) return 'unsure'
-  if (!(await replayCache.consume(ids, until))) return 'again'
+  const used = await replayCache.consume(ids, until)
+  if (used !== 'first') return used
   if (asked === 'away') shared?.tellLater(ids, until)
   return 'first'
 }
@@ -114,12 +115,12 @@ export async function openReplayCache(options: {
       const now = clock.now()
       const hashes = ids.map(usedMark)
       // There is no wait between the check and the marking, or two requests could both find the IDs unused.
-      if (hashes.some(mark => (used.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return false
+      if (hashes.some(mark => (used.get(mark) ?? Number.NEGATIVE_INFINITY) > now)) return 'again'
       if (used.size + hashes.length > MOST) sweep(now)
-      if (used.size + hashes.length > MOST) return false
+      if (used.size + hashes.length > MOST) return 'full'
       for (const hash of hashes) used.set(hash, until)
       await marks.add(hashes.map(hash => [hash, until] as const))
-      return true
+      return 'first'
     },
     livingMarks,
     close: () => marks.close(),

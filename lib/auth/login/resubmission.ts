@@ -70,14 +70,16 @@ export function formReader(clock: Clock): FormReader {
     if (typeof content === 'string') return content
     if (idIn(content) !== undefined) return 'spent'
     const form = { contentType, content }
-    return isOwnPost(request, baseUrl) ? form : { ...form, origin: originOf(request) }
+    return isOwnPost(request, baseUrl) ? form : { ...form, ...senderOf(request) }
   }
 }
 
-/** The origin whose page posted a form, as its browser says; `null` when it does not. */
-function originOf({ fields }: Request): string {
-  const origin = fields.get('Origin') ?? ''
-  return /^https?:\/\/[A-Za-z0-9.\-[\]:]{1,260}$/.test(origin) ? origin : 'null'
+/** The origin whose page posted a form, `null` when the browser does not say, and the Sec-Fetch-Site of the post. */
+function senderOf({ fields }: Request): Required<Pick<Form, 'origin'>> & Pick<Form, 'site'> {
+  const said = fields.get('Origin') ?? ''
+  const origin = /^https?:\/\/[A-Za-z0-9.\-[\]:]{1,260}$/.test(said) ? said : 'null'
+  const site = fields.get('Sec-Fetch-Site') ?? ''
+  return /^[a-z-]{1,20}$/.test(site) ? { origin, site } : { origin }
 }
 
 /** The name of the one field our page posts; its value is the ID of the login. */
@@ -183,19 +185,17 @@ const CODES = {
 
 /**
  * The request of our page with the content, and the type of content, of the form that was kept. A form of another site keeps
- * the Origin of that site, or the application would take it for a form of its own pages.
+ * what its browser said about that site, or the application would take it for a form of its own pages.
  */
-function withForm(request: Request, { contentType, content, origin }: Form): Request {
+function withForm(request: Request, { contentType, content, origin, site }: Form): Request {
   const fields = request.fields
     .without('Expect')
     .with('Content-Type', contentType)
     .with('Content-Length', String(content.length))
   if (origin === undefined) return withContent(request, fields, content)
-  const foreign = fields
-    .without('Referer')
-    .with('Origin', origin)
-    .with('Sec-Fetch-Site', 'cross-site')
-  return withContent(request, foreign, content)
+  const foreign = fields.without('Referer', 'Sec-Fetch-Site').with('Origin', origin)
+  const marked = site === undefined ? foreign : foreign.with('Sec-Fetch-Site', site)
+  return withContent(request, marked, content)
 }
 
 function withContent(request: Request, fields: Fields, content: Buffer): Request {

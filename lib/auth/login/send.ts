@@ -24,6 +24,8 @@ interface Shown {
   /** The status of the page; 200 by default. */
   readonly status?: number
   readonly fields?: Fields
+  /** The origins whose pages may show it in a frame; none by default. */
+  readonly framedBy?: readonly string[]
 }
 
 interface Sending extends Shown {
@@ -51,7 +53,9 @@ export async function sendMessage(saml: Saml, sending: Sending): Promise<Respons
     const values = { [name]: Buffer.from(text).toString('base64'), RelayState: relayState }
     // Chrome applies the policy to redirects of a form as well, and IdPs redirect to any address with TLS.
     const formAction = ['https:', new URL(location).origin]
-    return formPage(saml, { ...shown, action: location, values, formAction })
+    // Without a referrer policy of its own the post would carry "Origin: null", and some IdPs refuse origins they do not know.
+    const fields = (shown.fields ?? Fields.empty).plus('Referrer-Policy', 'origin')
+    return formPage(saml, { ...shown, fields, action: location, values, formAction })
   }
   const href = await redirectAddressBehind(location, message, key)
   return follows === 'page'
@@ -97,7 +101,8 @@ export function formPage(
     readonly formAction?: readonly string[]
   },
 ): Response {
-  const { request, title, label, keep, action, values, formAction = [], status = 200 } = form
+  const { request, title, label, keep, action, values, status = 200 } = form
+  const { formAction = [], framedBy = [] } = form
   const inputs = Object.entries(values)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ({ name, value }))
@@ -108,6 +113,7 @@ export function formPage(
     fields: form.fields,
     script: true,
     formAction,
+    framedBy,
     view: say => {
       return { title: say(title), label: say(label), keep: keptView(keep), action, fields: inputs }
     },

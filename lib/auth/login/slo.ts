@@ -29,10 +29,10 @@ import { challenge } from '../pages/failure-page.ts'
 import type { Sentence } from '../pages/language.ts'
 import { keepKnown, stateOf } from './login-state.ts'
 import { loginAddress, newHead, type Saml } from './parts.ts'
-import { readPost } from './post.ts'
+import { AGAIN, isAgain, readPost } from './post.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 import { useOnce } from './replay-cache.ts'
-import { sendMessage } from './send.ts'
+import { formPage, sendMessage } from './send.ts'
 import { clientOf, verify } from './verify.ts'
 import type { Client } from './worker/pool.ts'
 
@@ -121,7 +121,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
   if (saml.source.current() === undefined) {
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
-  const { name, relayState, signature } = message
+  const { name, signature } = message
   const state = stateOf(saml, request)
   // Without a signature a message by redirect can only be refused, unless it answers a logout that this browser has begun.
   const awaited = name === 'SAMLResponse' && state.logout !== undefined
@@ -135,7 +135,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
   const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
-    return answerRequest(saml, read, { request, relayState })
+    return answerRequest(saml, read, { request, message })
   }
   return name === 'SAMLResponse' && read.kind === 'LogoutResponse'
     ? takeAnswer(saml, read, request)
@@ -207,9 +207,10 @@ const signingOut = {
 async function answerRequest(
   saml: Saml,
   message: LogoutRequest,
-  arrived: { readonly request: Request; readonly relayState: string | undefined },
+  arrived: { readonly request: Request; readonly message: Message },
 ): Promise<Response> {
-  const { request, relayState } = arrived
+  const { request } = arrived
+  const { relayState } = arrived.message
   const { signed, issuer = '', nameId, sessionIndexes, encryptedId } = message
   const { allowUnsignedLogout, assertionAge, clockSkew } = saml.config()
   const refuse = (code: Refusal['code']) =>
@@ -220,6 +221,11 @@ async function answerRequest(
   }
   const problem = checkHead(saml, message) ?? checkEnd(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, problem)
+  const session = await saml.sessions.read(request)
+  if (session === undefined && !saml.sessions.canRevoke && !isAgain(request)) {
+    const again = postedAgain(saml, arrived)
+    if (again !== undefined) return again
+  }
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
   // Messages that any client can send must not fill the replay cache, or no login would be accepted any more.
@@ -227,18 +233,17 @@ async function answerRequest(
   if (signed && (await useOnce(saml, once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
-  const session = await saml.sessions.read(request)
   const named = { issuer, nameId: nameId.value, sessionIndexes }
   const everywhere = await saml.sessions.revoke(named, signed ? 'known' : 'anyone')
-  // This browser's own session ends when the message names it, and stays when it is another person's. A post from the IdP's
-  // site comes without the session's cookie (SameSite=Lax): then a signed message takes whichever there is away.
+  // The cookies of this browser are removed when the message names its session. They stay when the session is another person's,
+  // and when it is not seen: any site could post a message that was once meant for somebody else. A session that the message
+  // names has ended by the list all the same.
   const meant =
     session !== undefined &&
     session.issuer === issuer &&
     session.nameId?.value === nameId.value &&
     (sessionIndexes.length === 0 || sessionIndexes.includes(session.sessionIndex ?? ''))
-  const unseen = session === undefined && signed
-  const fields = meant || unseen ? saml.sessions.end(request) : undefined
+  const fields = meant ? saml.sessions.end(request) : undefined
   saml.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
   const [endpoint] = saml.source.current()?.singleLogout ?? []
@@ -253,8 +258,36 @@ async function answerRequest(
     request,
     to: { binding, location },
     message: { name: 'SAMLResponse', xml, id: head.id, relayState },
+    framedBy: originsOf(saml),
     ...(fields === undefined ? {} : { fields }),
   })
+}
+
+/**
+ * A page of ours that posts the message once more, so that the browser sends the cookie of the session along: it holds the cookie
+ * back from a post of another site (SameSite=Lax), the IdP's included. Needed only without a list of ended sessions. Undefined
+ * for a message by redirect, and one that a page cannot repeat.
+ */
+function postedAgain(
+  saml: Saml,
+  { request, message }: { readonly request: Request; readonly message: Message },
+): Response | undefined {
+  const { binding, bytes, relayState } = message
+  if (binding !== 'post' || !/^[\x20-\x7e]*$/.test(relayState ?? '')) return undefined
+  return formPage(saml, {
+    ...signingOut,
+    request,
+    action: `/saml/slo?${AGAIN}`,
+    values: { SAMLRequest: bytes.toString('base64'), RelayState: relayState },
+    framedBy: originsOf(saml),
+  })
+}
+
+/** The origins of the IdP. Some sign out by hidden frames: their page shows ours, which sends the answer on and nothing else. */
+function originsOf(saml: Saml): readonly string[] {
+  const { singleLogout = [], singleSignOn = [] } = saml.source.current() ?? {}
+  const locations = [...singleLogout, ...singleSignOn].map(({ location }) => location)
+  return [...new Set(locations.map(location => new URL(location).origin))]
 }
 
 /** The IdP's answer to our LogoutRequest; the local session has ended already, so all it changes is what the page says. */

@@ -2,6 +2,8 @@
  * Verifies a message with the keys of the IdP. A signature by none of them may mean that the IdP has changed its keys: then its
  * metadata is asked for anew.
  */
+import type { Milliseconds } from '../../async/clock.ts'
+import { resultInTime } from '../../async/deadline.ts'
 import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
 import type { ResponseRules } from '../../saml/response/verify-response.ts'
@@ -25,8 +27,13 @@ export async function verify<Verified extends { readonly ok: true }>(
   const used = saml.source.current()
   const verdict = await checkNow(saml, check)
   if (verdict.ok || verdict.refusal.code !== 'signature_invalid') return verdict
-  return (await saml.source.refreshForUnknownKey(used)) ? checkNow(saml, check) : verdict
+  const refresh = saml.source.refreshForUnknownKey(used)
+  const isNew = refresh && (await resultInTime(refresh, saml.clock, LONGEST_WAIT))
+  return isNew === true ? checkNow(saml, check) : verdict
 }
+
+/** The time a message waits for new metadata of the IdP. Anyone can send one with a wrong signature. */
+const LONGEST_WAIT: Milliseconds = 5000
 
 /**
  * Verifies the answer to a login, and never waits: how long an answer takes must not tell whether it was decrypted. `renewing` says that

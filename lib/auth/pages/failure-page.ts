@@ -96,7 +96,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
       ? page({
           request,
           template: 'failure',
-          mayBeFramed: isFramed(request),
+          framedBy: isFramed(request) ? 'self' : [],
           ...answered,
           view: say => ({
             ...textOf(report, say),

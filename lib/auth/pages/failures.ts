@@ -386,6 +386,7 @@ export const failures = {
       'The login of the rule under access says what is needed; compare its maxAge with the time a login takes, and the clocks.',
   },
   verifier_busy: busy,
+  used_ids_full: busy,
   form_busy: busy,
   form_type: {
     ...login,

@@ -29,8 +29,8 @@ export interface Page extends Partial<Answered> {
   readonly script?: boolean
   /** The origins, besides ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
   readonly formAction?: readonly string[]
-  /** Whether pages of our own origin may show it in a frame. */
-  readonly mayBeFramed?: boolean
+  /** The origins whose pages may show it in a frame; `self` is ours. None may by default. */
+  readonly framedBy?: 'self' | readonly string[]
 }
 
 interface Answered {
@@ -55,7 +55,7 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
       ['Content-Language', tag],
       ['Vary', 'Accept-Language'],
       ['Content-Security-Policy', policyOf(page, { nonce, logo: brand.logo })],
-      ['X-Frame-Options', page.mayBeFramed === true ? 'SAMEORIGIN' : undefined],
+      ['X-Frame-Options', frameOptions(page)],
       ...fields,
     )
     return answer('text/html; charset=utf-8', html, { status, reason, fields: own })
@@ -64,7 +64,11 @@ export function pageMaker(random: (size: number) => Buffer, brandOf: () => Brand
 
 /** A JSON answer for programs. */
 export function json(value: unknown, answered: Answered): Response {
-  return answer('application/json; charset=utf-8', `${JSON.stringify(value)}\n`, answered)
+  const fields = Fields.of(['X-Frame-Options', 'DENY'], ...(answered.fields ?? Fields.empty))
+  return answer('application/json; charset=utf-8', `${JSON.stringify(value)}\n`, {
+    ...answered,
+    fields,
+  })
 }
 
 /** A moment in the form that pages show, to the second. */
@@ -89,16 +93,20 @@ const ownFields = [
   ['Vary', 'Cookie'],
   ['X-Content-Type-Options', 'nosniff'],
   ['Referrer-Policy', 'no-referrer'],
-  ['X-Frame-Options', 'DENY'],
 ] as const
 
+/** X-Frame-Options cannot name another origin, so a page that one may frame has only the policy. */
+function frameOptions({ framedBy = [] }: Page): string | undefined {
+  if (framedBy === 'self') return 'SAMEORIGIN'
+  return framedBy.length === 0 ? 'DENY' : undefined
+}
+
 function policyOf(
-  { script = false, formAction = [], mayBeFramed = false }: Page,
+  { script = false, formAction = [], framedBy = [] }: Page,
   { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
 ): string {
-  const targets = formAction.filter(source =>
-    /^https:$|^https?:\/\/[A-Za-z0-9.\-[\]:]+$/.test(source),
-  )
+  const targets = formAction.filter(source => source === 'https:' || ORIGIN.test(source))
+  const framing = framedBy === 'self' ? ["'self'"] : framedBy.filter(each => ORIGIN.test(each))
   return [
     "default-src 'none'",
     `style-src 'nonce-${nonce}'`,
@@ -106,9 +114,11 @@ function policyOf(
     ...(script ? [`script-src 'nonce-${nonce}'`] : []),
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",
-    `frame-ancestors '${mayBeFramed ? 'self' : 'none'}'`,
+    `frame-ancestors ${framing.length === 0 ? "'none'" : framing.join(' ')}`,
   ].join('; ')
 }
+
+const ORIGIN = /^https?:\/\/[A-Za-z0-9.\-[\]:]+$/
 
 /** The parts of the pages that belong to the organisation: the contact for help, the logo, the colours. */
 export type Brand = Awaited<ReturnType<typeof readBrand>>

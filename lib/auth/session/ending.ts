@@ -1,6 +1,7 @@
 /**
- * Ends WebSockets, event streams and long transfers when the reason for letting them through ends: when their session lapses,
- * is logged out or revoked by any process, or its key is removed; and when a reload changes the rules.
+ * Ends WebSockets, event streams and long transfers when the reason for letting them through ends: when their session reaches its
+ * absolute end, is logged out or revoked by any process, or its key is removed; when their passthrough token expires; and when a
+ * reload changes the rules. The idle timeout ends none of them: a session is in use while its transfers are under way.
  *
  * Once a second it checks the exchanges that have lasted longer than a second, so that ordinary requests cost nothing.
  */
@@ -8,14 +9,20 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
+import type { CutReason } from '../access/outcome.ts'
 import type { ReadSession } from './token.ts'
 
 const INTERVAL: Milliseconds = 1000
 /** The checks after a change of the rules. For the first one, a request judged just before a reload may be too young. */
 const LOOKS_AFTER_CHANGE = 2
 
-/** The holder of exchanges that passed without a session. */
-export const passedWithoutSession = {}
+/** The holder of exchanges that passed without a session: what let them through lasts until this moment. */
+export interface OpenHolder {
+  readonly until: Milliseconds
+}
+
+/** The holder of exchanges that passed without a session, and without a token that expires. */
+export const passedWithoutSession: OpenHolder = { until: Number.POSITIVE_INFINITY }
 
 /** An exchange that has begun and not ended. */
 interface LastingExchange {
@@ -28,9 +35,11 @@ interface LastingExchange {
 interface Questions {
   readonly lasting: () => Iterable<LastingExchange>
   /** The reason why the session of an exchange has ended; undefined while it is valid. */
-  readonly whyEnded: (session: ReadSession, request: Request) => string | undefined
+  readonly whyEnded: (session: ReadSession, request: Request) => CutReason | undefined
   /** Whether the rules now in force let a request through with its session. */
   readonly passes: (request: Request, session: ReadSession | undefined) => boolean
+  /** Takes the reason why an exchange was cut, for its line in the log. */
+  readonly noteCut: (request: Request, because: CutReason) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -40,18 +49,21 @@ interface Questions {
  * checks at once, and `stop` ends the checks.
  */
 export function endWithSessions(of: Questions) {
-  const { lasting, whyEnded, passes, clock, log } = of
+  const { lasting, whyEnded, passes, noteCut, clock, log } = of
   const look = (again: boolean) => {
     const now = clock.elapsed()
     for (const { request, cut } of lasting()) {
       const { holder } = request
-      const session = isSession(holder) ? holder : undefined
       if (holder === undefined) continue
-      const lasts = session !== undefined && now - request.begun >= INTERVAL
-      const ended = lasts ? whyEnded(session, request) : undefined
+      const session = isSession(holder) ? holder : undefined
+      const whyOver = () =>
+        session === undefined ? whyTokenEnded(holder, clock) : whyEnded(session, request)
+      const ended = now - request.begun >= INTERVAL ? whyOver() : undefined
       const because = ended ?? (again && !passes(request, session) ? 'rules' : undefined)
       if (because === undefined) continue
-      log.info('ended with its session', { id: request.id, session: session?.id, because })
+      const what = session === undefined ? 'what let it through' : 'its session'
+      log.info(`ended with ${what}`, { id: request.id, session: session?.id, because })
+      noteCut(request, because)
       cut()
     }
   }
@@ -70,6 +82,10 @@ export function endWithSessions(of: Questions) {
   }
 }
 
-function isSession(holder: object | undefined): holder is ReadSession {
-  return holder !== undefined && 'lapses' in holder && 'kid' in holder
+function whyTokenEnded(holder: object, clock: Clock): 'token-expired' | undefined {
+  return 'until' in holder && Number(holder.until) <= clock.now() ? 'token-expired' : undefined
+}
+
+function isSession(holder: object): holder is ReadSession {
+  return 'lapses' in holder && 'kid' in holder
 }

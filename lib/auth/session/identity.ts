@@ -5,6 +5,7 @@
 import type { VerifiedSubject } from '../../saml/subject.ts'
 import { nameIdFormats } from '../../saml/xml/vocabulary.ts'
 import { trimXml } from '../../saml/xml/xml.ts'
+import { matchesPattern } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { mapClaims } from './claim.ts'
 import type { GroupTable } from './group-names.ts'
@@ -67,8 +68,8 @@ function groupsOf(
   { groups, groupForm }: Rules,
   table: GroupTable | undefined,
 ): readonly string[] {
-  const patterns = groups.map(globOf)
-  const isKept = (value: string) => patterns.length === 0 || patterns.some(p => p.test(value))
+  const isKept = (value: string) =>
+    groups.length === 0 || groups.some(pattern => matchesPattern(value, pattern))
   const named = values.flatMap(value => {
     const name = table?.names.get(value.toLowerCase())
     if (!isKept(name ?? value)) return []
@@ -77,12 +78,6 @@ function groupsOf(
     return table?.given.has(own.toLowerCase()) === true ? [] : [own]
   })
   return [...new Set(named)]
-}
-
-/** A pattern in which `*` stands for any text. Case is ignored, as directories ignore it. */
-function globOf(pattern: string): RegExp {
-  const parts = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
-  return new RegExp(`^${parts.join('.*')}$`, 'isu')
 }
 
 /** The value of the first CN of a distinguished name (RFC 4514); other text as it is. */

@@ -7,6 +7,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import type { VerifiedSubject } from '../../saml/subject.ts'
+import { isOfBrowser } from '../access/navigation.ts'
 import type { Config } from '../config/config.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import {
@@ -70,8 +71,6 @@ interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   #toldTransient = false
-  /** The end of the newest token of each session, by session ID. Exchanges that an older token let through go on until then. */
-  readonly #renewed = recentEntries<string, Milliseconds>(20_000)
   /** The moment each browser was last redirected to the renewal of its session, by session ID. */
   readonly #led = recentEntries<string, Milliseconds>(20_000)
   /** The newest session of each browser that has recently logged in here, by the hash of its name. */
@@ -197,16 +196,18 @@ export class Sessions {
     return Math.max(this.#options.config().session.idle / 10, 30_000)
   }
 
-  /** Set-Cookie lines that renew a session; undefined when they would be too large, or it ended while its answer was under way. */
+  /**
+   * Set-Cookie lines that renew a session; undefined when they would be too large, when the session ended while its answer was
+   * under way, or when its browser has signed in again meanwhile. A request counts as use when it arrives, so a token that
+   * lapsed while the answer was under way is renewed.
+   */
   async renew(session: ReadSession, request: Request): Promise<Fields | undefined> {
+    if (this.laterThan(session) !== undefined) return undefined
     // There is no wait between this check and the choice of the key, or a session whose key was removed would get a token of
     // the new key.
     if (this.#removed.has(session.id) || this.whyEnded(session) !== undefined) return undefined
-    const lapses = this.#nextLapse(session)
     const written = await this.#write(session, request)
-    if ('tooLarge' in written) return undefined
-    this.#renewed.set(session.id, lapses)
-    return written
+    return 'tooLarge' in written ? undefined : written
   }
 
   /** The session of a later login in the same browser; undefined when there is none. */
@@ -217,11 +218,14 @@ export class Sessions {
       : undefined
   }
 
-  /** Why a session that let an exchange through is no longer valid; undefined while it, or its newest token, is valid. */
+  /**
+   * Why a session that let an exchange through has ended; undefined while it lasts. The idle timeout does not count here: a
+   * session is in use for as long as one of its exchanges is under way.
+   */
   whyEnded(session: ReadSession): SessionEnd | undefined {
-    if (!this.#options.tokens.hasKeyOf(session)) return 'revoked'
-    const lapses = Math.max(session.lapses, this.#renewed.get(session.id) ?? 0)
-    return this.#whyOver(session, lapses)
+    return this.#options.tokens.hasKeyOf(session)
+      ? this.#whyOver(session, session.expires)
+      : 'revoked'
   }
 
   /** Set-Cookie lines that remove every session cookie. Answers under way do not renew the session read from these fields. */
@@ -229,6 +233,11 @@ export class Sessions {
     const known = this.#known.get(request.fields)
     if (known !== undefined) this.#removed.set(known.session.id, true)
     return clearingLines(request.fields, this.#options.config().domain)
+  }
+
+  /** Whether there is a list of ended sessions. Without one, a session ends only with the cookies of its browser. */
+  get canRevoke(): boolean {
+    return this.#options.revocations !== undefined
   }
 
   /**
@@ -249,7 +258,8 @@ export class Sessions {
     const wanted = sameUser(user)
     const seen = new Set<string>()
     for (const session of tokens.rememberedSessions()) {
-      if (sameUser(session.subject) !== wanted || this.whyEnded(session) !== undefined) continue
+      if (sameUser(session.subject) !== wanted || !tokens.hasKeyOf(session)) continue
+      if (this.#whyOver(session) !== undefined) continue
       seen.add(session.id)
     }
     const added = await revocations.add({ user })
@@ -276,7 +286,7 @@ export class Sessions {
         reasons.push(session)
         continue
       }
-      const over = this.#whyOfOther(session, browser) ?? this.#whyOver(session)
+      const over = this.#whyOfOther(session, { browser, fields }) ?? this.#whyOver(session)
       if (over === undefined) return { session, reasons }
       reasons.push(over)
     }
@@ -285,15 +295,17 @@ export class Sessions {
 
   /**
    * The reason why a session does not belong to the browser that sends it: another host of the parent domain may have set its
-   * cookie. Without the cookie of the browser this is unknown, and the setting `session.browser` decides.
+   * cookie. Every browser that has logged in here has the cookie of the browser, so one without it has another's session, or a
+   * neighbour has pushed that cookie out. Programs send what they like; `session.browser` decides about them.
    */
   #whyOfOther(
     session: ReadSession,
-    browser: string | undefined,
+    { browser, fields }: { readonly browser: string | undefined; readonly fields: Fields },
   ): 'other-browser' | 'no-browser-cookie' | undefined {
     if (browser !== undefined) return session.browser === browser ? undefined : 'other-browser'
     const { browser: cookie } = this.#options.config().session
-    return cookie === 'required' ? 'no-browser-cookie' : undefined
+    const needed = cookie === 'required' || isOfBrowser(fields)
+    return needed ? 'no-browser-cookie' : undefined
   }
 
   /** The reason why a session is not valid now; undefined when it is. */

@@ -183,7 +183,7 @@ const MOST_ON_THE_WAY = 2 * LARGEST_FORM
 /** The most forms of one user or one network, as in the memory of an instance (login/kept-forms.ts). */
 const MOST_OF_ONE = 4
 /** The fields of the hash, in the order of the scripts. */
-const FIELDS = ['owner', 'target', 'network', 'contentType', 'origin', 'sealed'] as const
+const FIELDS = ['owner', 'target', 'network', 'contentType', 'origin', 'site', 'sealed'] as const
 
 /** Puts a form, and removes the oldest of its sender when there are too many. */
 const PUT = `
@@ -217,14 +217,14 @@ export function sharedForms(
   let onTheWay = 0
   return {
     async put(id: string, kept: SealedForm, lifetime: Milliseconds): Promise<boolean> {
-      const { owner, target, network, contentType, origin, sealed } = kept
+      const { owner, target, network, contentType, origin, site, sealed } = kept
       if (sealed.length > LARGEST_FORM || onTheWay + sealed.length > MOST_ON_THE_WAY) return false
       onTheWay += sealed.length
       const sender = names.formsOf(owner === undefined ? `network ${network}` : `user ${owner}`)
       const asked = await link.askLater([
         ...['EVAL', PUT, '2', names.form(id), sender],
         ...[String(Math.ceil(lifetime)), String(MOST_OF_ONE)],
-        ...[owner ?? '', target, network, contentType, origin ?? '', sealed],
+        ...[owner ?? '', target, network, contentType, origin ?? '', site ?? '', sealed],
       ])
       onTheWay -= sealed.length
       return asked.ok
@@ -253,7 +253,7 @@ function textsOf(asked: StoreAnswer): readonly unknown[] | undefined | 'away' {
 }
 
 function keptOf(found: readonly unknown[]): SealedForm | undefined {
-  const [owner, target, network, contentType, origin, sealed] = found
+  const [owner, target, network, contentType, origin, site, sealed] = found
   if (typeof owner !== 'string' || typeof target !== 'string') return undefined
   if (typeof network !== 'string' || typeof contentType !== 'string') return undefined
   if (typeof origin !== 'string' || typeof sealed !== 'string') return undefined
@@ -264,5 +264,6 @@ function keptOf(found: readonly unknown[]): SealedForm | undefined {
     contentType,
     sealed,
     ...(origin === '' ? {} : { origin }),
+    ...(typeof site === 'string' && site !== '' ? { site } : {}),
   }
 }

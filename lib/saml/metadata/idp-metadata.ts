@@ -209,8 +209,17 @@ function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly
       if (certificates.length === 0) warnings.push('a KeyInfo has no X509Certificate')
       for (const { text } of certificates) {
         const key = readCertificate(text)
-        if (typeof key === 'string') warnings.push(key)
-        else byFingerprint.set(key.fingerprint, key)
+        if (typeof key === 'string') {
+          warnings.push(key)
+          continue
+        }
+        const { bits, ...idpKey } = key
+        byFingerprint.set(key.fingerprint, idpKey)
+        if (bits < SAFE_BITS) {
+          warnings.push(
+            `the signing key ${key.fingerprint.slice(0, 16)} is RSA of ${bits} bits, and an attacker who breaks it can sign in as anyone: have the identity provider use ${SAFE_BITS} bits or more`,
+          )
+        }
       }
     }
   }
@@ -221,7 +230,7 @@ function signingKeys(roles: readonly XmlElement[], warnings: string[]): readonly
  * The certificate of a base64 text, which may have white space anywhere, and the PEM lines that some people paste. A sentence
  * when it is not a certificate, or its key cannot verify SAML signatures here.
  */
-function readCertificate(text: string): IdpKey | string {
+function readCertificate(text: string): (IdpKey & { readonly bits: number }) | string {
   const base64 = text.replace(/-----(?:BEGIN|END) CERTIFICATE-----/g, '').replace(/\s+/g, '')
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return 'a certificate is not base64'
   const der = Buffer.from(base64, 'base64')
@@ -247,8 +256,12 @@ function readCertificate(text: string): IdpKey | string {
     certificate: certificate.toString(),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     ends: Date.parse(validTo),
+    bits: isRsa ? bits : Number.POSITIVE_INFINITY,
   }
 }
+
+/** The size from which RSA keys are taken without a warning (NIST SP 800-131A). */
+const SAFE_BITS = 2048
 
 /** P-256, P-384 and P-521, by their names in OpenSSL. */
 const CURVES: readonly string[] = ['prime256v1', 'secp384r1', 'secp521r1']

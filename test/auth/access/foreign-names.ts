@@ -51,7 +51,7 @@ t.test('a name of a megabyte takes no time', t => {
   t.end()
 })
 
-t.test('44, 49, 52, 91: the gateway removes every row but what the rules judge', t => {
+t.test('44, 49, 52, 95: the gateway removes every row but what the rules judge', t => {
   const added = { identity: undefined, own: Fields.empty, basicAuth: false }
   const stripped = new ForeignNames()
   for (const { name, family } of foreignNames) {
@@ -65,7 +65,7 @@ t.test('44, 49, 52, 91: the gateway removes every row but what the rules judge',
   t.end()
 })
 
-t.test('83, 91: a check with a row that names something else than was judged is 403', async t => {
+t.test('83, 95: a check with a row that names something else than was judged is 403', async t => {
   const open = { passthroughPaths: ['/public/'] }
   for (const edge of edges) {
     const { ask, gateway } = await startChecks(t, { edge, settings: open })
@@ -89,7 +89,7 @@ t.test('83, 91: a check with a row that names something else than was judged is 
   }
 })
 
-t.test('83, 91: a host that a balancer in front repeats is no other host', async t => {
+t.test('83, 95: a host that a balancer in front repeats is no other host', async t => {
   const { ask } = await startChecks(t, { edge: 'nginx', settings: { passthroughPaths: ['/p/'] } })
   const { ask: atCaddy } = await startChecks(t, {
     edge: 'caddy',

@@ -4,7 +4,7 @@
 import t from 'tap'
 import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { assertionPart, attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
-import { hrefOf } from '../../fixtures/saml/browser.ts'
+import { hrefOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
 import { sp } from '../../fixtures/saml/idp.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
 
@@ -204,6 +204,57 @@ t.test('24: refused: the same answer again, one after the other and all at once'
   t.strictSame(lab.codes, Array(9).fill('replay'))
   await thieves[0]?.other().deliver(text)
   t.equal(lab.subjects.length, 1)
+})
+
+t.test(
+  '24: an answer that is posted twice begins the login again, once, and accepts nothing',
+  async t => {
+    const lab = await SamlLab.open(t, 'okta')
+    const asked = await lab.browser.login('/deep')
+    const copy = lab.browser.other()
+    for (const [name, value] of lab.browser.cookies) copy.cookies.set(name, value)
+    const text = good(lab, asked.id)
+    await lab.browser.deliver(text, asked.relayState)
+    t.equal(lab.subjects.length, 1)
+    // The second click, whose browser has not read the first answer; and a second answer to the same request.
+    for (const posted of [text, good(lab, asked.id)]) {
+      const twice = await copy.deliver(posted, asked.relayState)
+      t.equal(twice.status, 303)
+      t.match(hrefOf(twice), `/__authproxy-redirect?flow=${asked.relayState}&resume`)
+      t.equal(lab.subjects.length, 1, 'nothing is accepted by it')
+    }
+    t.strictSame(lab.codes, [])
+    const resumed = `${pathOf(hrefOf(await copy.deliver(text, asked.relayState)))}&again=1`
+    const navigates = { 'Sec-Fetch-Mode': 'navigate', Accept: 'text/html' }
+    const next = readAsked(await copy.get(resumed, ...Object.entries(navigates)))
+    t.match(next.relayState, /^again\./)
+    const second = good(lab, next.id)
+    const kept = new Map(copy.cookies)
+    await copy.deliver(second, next.relayState)
+    t.equal(lab.subjects.length, 2, 'the new login is a login like any other')
+    for (const [name, value] of kept) copy.cookies.set(name, value)
+    copy.cookies.delete('session')
+    const end = await copy.deliver(second, next.relayState)
+    t.equal(end.status, 403, 'and it does not begin again once more')
+    t.strictSame(lab.codes, ['replay'])
+    const other = lab.browser.other()
+    t.not(
+      (await other.deliver(text, asked.relayState)).status,
+      303,
+      'no other browser begins anything',
+    )
+  },
+)
+
+t.test('24: an answer is not taken for a second click when it names another login', async t => {
+  const lab = await SamlLab.open(t, 'okta')
+  const first = await lab.browser.login('/a')
+  const second = await lab.browser.login('/b')
+  const cookies = new Map(lab.browser.cookies)
+  await lab.browser.deliver(good(lab, first.id), first.relayState)
+  for (const [name, value] of cookies) lab.browser.cookies.set(name, value)
+  t.equal((await lab.browser.deliver(good(lab, first.id), second.relayState)).status, 403)
+  t.strictSame(lab.codes, ['replay'])
 })
 
 t.test('23: attributes called like what objects inherit are data', async t => {

@@ -130,7 +130,7 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
     [
       '  - { path: /x, allow: [{ groups: [app-ops, ops] }] }\n',
       /"ops" is in no session: identity.groups keeps no such group/,
-      'identity: { groups: ["APP-*"] }\n',
+      'identity: { groups: ["app-*"] }\n',
     ],
     [
       '  - { path: /x, allow: [{ groups: "cn=ops,ou=x" }] }\n',

@@ -64,7 +64,7 @@ for (const server of ['daphne', 'gunicorn', 'puma'] as const) {
   })
   for (const edge of realEdges) {
     const skip = lackingServer(server) || lacking(edge)
-    t.test(`49, 74, 91, 92: ${server} behind ${edge}`, { skip }, async t => {
+    t.test(`49, 74, 95, 96: ${server} behind ${edge}`, { skip }, async t => {
       await protects(t, edge, server)
     })
   }

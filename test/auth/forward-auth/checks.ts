@@ -50,6 +50,19 @@ for (const edge of edges) {
     t.same(other.fields.all('Cookie'), [''])
   })
 
+  t.test(
+    `71, ${edge}: a browser needs its own cookie beside the session, a program does not`,
+    async t => {
+      const { gateway, ask } = await startChecks(t, { edge })
+      const cookie = await gateway.logIn(ada)
+      const [session = ''] = cookie.split('; ')
+      t.equal((await ask('/', { Cookie: session })).status, 200, 'a program first')
+      t.not((await ask('/', { Cookie: session, ...navigation })).status, 200)
+      t.equal((await ask('/', { Cookie: session })).status, 200, 'and after it')
+      t.equal((await ask('/', { Cookie: cookie, ...navigation })).status, 200)
+    },
+  )
+
   t.test(`${edge}: a person without a session is led to the login, a program is told`, async t => {
     const { ask } = await startChecks(t, { edge })
     const page = await ask('/deep?x=1', navigation)

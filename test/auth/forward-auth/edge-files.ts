@@ -108,7 +108,7 @@ t.test('Envoy fails closed, sends what a check needs, and copies every field', a
 const removed = foreignNames.filter(({ family }) => !['override', 'framing'].includes(family))
 
 for (const edge of Object.keys(contracts)) {
-  t.test(`91: ${edge} removes every field a client may not say, in every spelling`, async t => {
+  t.test(`95: ${edge} removes every field a client may not say, in every spelling`, async t => {
     const fate = await fatesAt(edge)
     for (const { name } of removed) {
       for (const spelt of spellingsOf(name)) {

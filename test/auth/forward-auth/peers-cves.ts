@@ -132,7 +132,7 @@ t.test('GHSA-pxq7: what follows a "#" widens no path', async t => {
   }
 })
 
-t.test('49, 91: CVE-2026-35051: no beginning of a path that a client names is cut off', async t => {
+t.test('49, 95: CVE-2026-35051: no beginning of a path that a client names is cut off', async t => {
   const names = [
     ...['X-Forwarded-Prefix', 'X-Script-Name', 'Script-Name', 'X-Forwarded-Path', 'SCRIPT_NAME'],
     ...['Daphne-Root-Path', 'daphne_root_path', 'X-Forwarded-Context', 'X-Ingress-Path'],

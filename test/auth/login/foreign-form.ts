@@ -104,6 +104,33 @@ t.test(
   },
 )
 
+t.test('92: no page of another origin has its form sent unasked, whatever it hides', async t => {
+  const { browser, idp, backend } = await whole(t)
+  await browser.signIn(idp)
+  const ways: ReadonlyArray<Record<string, string>> = [
+    { 'Sec-Fetch-Site': 'cross-site', Origin: 'null' },
+    { 'Sec-Fetch-Site': 'cross-site', Origin: sp.baseUrl },
+    { 'Sec-Fetch-Site': 'same-site', Origin: 'null' },
+    { 'Sec-Fetch-Site': 'same-site', Origin: 'https://wiki.example.org' },
+    { 'Sec-Fetch-Site': 'none', Origin: 'null' },
+    { Origin: 'null' },
+    { Origin: shop },
+    {},
+  ]
+  for (const fields of ways) {
+    backend.requests.length = 0
+    const asked = await postFrom(browser, '/paid', 'state=ok', fields)
+    t.equal(asked.status, 401, JSON.stringify(fields))
+    t.match(htmlOf(asked), 'Send this form?')
+    t.equal(backend.requests.length, 0)
+    t.equal((await sendIt(browser, htmlOf(asked))).status, 200)
+    const [request] = backend.requests
+    const { Origin = 'null', 'Sec-Fetch-Site': site } = fields
+    t.equal(request?.fields.get('Origin'), Origin, 'what the browser said goes on')
+    t.equal(request?.fields.get('Sec-Fetch-Site'), site)
+  }
+})
+
 t.test('no other browser sends it, and no page of another site', async t => {
   const { browser, idp, backend, newBrowser, codes } = await whole(t)
   await browser.signIn(idp)

@@ -20,8 +20,10 @@ function form(fields: Readonly<Record<string, string>>, content = 'a=b', method 
   return makeRequest(method, '/', { fields: all, content })
 }
 
-const foreign = (origin: string) => {
-  return { contentType: own['Content-Type'], content: Buffer.from('a=b'), origin }
+const foreign = (origin: string, site?: string) => {
+  const content = Buffer.from('a=b')
+  const marked = site === undefined ? {} : { site }
+  return { contentType: own['Content-Type'], content, origin, ...marked }
 }
 
 t.test('a form is kept, or it is said why not', async t => {
@@ -32,8 +34,17 @@ t.test('a form is kept, or it is said why not', async t => {
     [undefined, form({ 'Content-Length': '0' }, '')],
     ['off', form({}), '0'],
     [foreign('https://evil.example'), form({ Origin: 'https://evil.example' })],
-    [foreign('https://app.example.org'), form({ 'Sec-Fetch-Site': 'same-site' })],
+    [foreign('https://app.example.org', 'same-site'), form({ 'Sec-Fetch-Site': 'same-site' })],
     [foreign('null'), form({ Origin: 'null' })],
+    // A page with `Referrer-Policy: no-referrer` posts to its own origin so.
+    [
+      { contentType: own['Content-Type'], content: Buffer.from('a=b') },
+      form({ Origin: 'null', 'Sec-Fetch-Site': 'same-origin' }),
+    ],
+    [foreign('null', 'cross-site'), form({ Origin: 'null', 'Sec-Fetch-Site': 'cross-site' })],
+    [foreign('null', 'same-site'), form({ Origin: 'null', 'Sec-Fetch-Site': 'same-site' })],
+    [foreign('null', 'none'), form({ Origin: 'null', 'Sec-Fetch-Site': 'none' })],
+    [foreign('null'), form({ Origin: 'null', 'Sec-Fetch-Site': '<b>' })],
     [foreign('null'), form({ Origin: '<b>' })],
     ['frame', form({ 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'iframe' })],
     ['type', form({ 'Content-Type': 'application/json' })],

@@ -34,27 +34,40 @@ t.test('an ID is used once, also after a restart, until its message is too old',
   const { clock, text, open } = arranged(t)
   const first = await open()
   const once = await Promise.all([1, 2, 3].map(() => first.consume(['a', 'b'], start + 1000)))
-  t.same(once, [true, false, false])
+  t.same(once, ['first', 'again', 'again'])
   t.notMatch(text(), /"a"/, 'hashes alone')
   await first.close()
   const second = await open()
-  t.notOk(await second.consume(['b', 'c'], start + 1000))
-  t.ok(await second.consume(['c'], start + 1000), 'what came with a used one is not used up')
+  t.equal(await second.consume(['b', 'c'], start + 1000), 'again')
+  t.equal(
+    await second.consume(['c'], start + 1000),
+    'first',
+    'what came with a used one is not used up',
+  )
   clock.advance(1000)
-  t.ok(await second.consume(['a'], start + 3000))
+  t.equal(await second.consume(['a'], start + 3000), 'first')
   await second.close()
   await open()
   t.equal(text().match(/\["/g)?.length, 1, 'the others have been dropped')
 })
 
+t.test('a list without room is not taken for a replay', async t => {
+  const { open } = arranged(t)
+  const cache = await open()
+  const many = Array.from({ length: 100_001 }, (_, i) => String(i))
+  t.equal(await cache.consume(many, start + 1000), 'full')
+  t.equal(await cache.consume(['1'], start + 1000), 'first', 'and nothing of it is used up')
+  await cache.close()
+})
+
 t.test('two processes over one file lose nothing of each other', async t => {
   const { open } = arranged(t)
   const [one, other] = [await open(), await open()]
-  t.ok(await one.consume(['a'], start + 1000))
-  t.ok(await other.consume(['b'], start + 1000))
+  t.equal(await one.consume(['a'], start + 1000), 'first')
+  t.equal(await other.consume(['b'], start + 1000), 'first')
   const third = await open()
-  t.notOk(await third.consume(['a'], start + 1000))
-  t.notOk(await third.consume(['b'], start + 1000))
+  t.equal(await third.consume(['a'], start + 1000), 'again')
+  t.equal(await third.consume(['b'], start + 1000), 'again')
 })
 
 t.test('a damaged file is told and written anew', async t => {
@@ -68,7 +81,7 @@ t.test('a damaged file is told and written anew', async t => {
   ]) {
     await writeFile(`${path}.json`, json)
     const cache = await open()
-    t.ok(await cache.consume([json], start + 1000))
+    t.equal(await cache.consume([json], start + 1000), 'first')
     t.match(log.lines.at(-1), { level: 'error', message: /cannot be read/ })
     t.match(text(), /"end"/)
     t.equal(readFileSync(`${path}.damaged`, 'utf8'), json)
@@ -80,8 +93,8 @@ t.test('a damaged file is told and written anew', async t => {
 t.test('where the disk refuses, the ID is used up all the same, and the log says so', async t => {
   const { log, open } = arranged(t, join(t.testdir(), 'none', 'used.json'))
   const cache = await open()
-  t.ok(await cache.consume(['a'], start + 1000))
-  t.notOk(await cache.consume(['a'], start + 1000))
+  t.equal(await cache.consume(['a'], start + 1000), 'first')
+  t.equal(await cache.consume(['a'], start + 1000), 'again')
   t.match(log.lines.at(-1), { level: 'error', message: /could not be kept/ })
 })
 

@@ -203,6 +203,12 @@ t.test('what cannot be kept is refused before the login, and says so', async t =
     htmlOf(await browser.post('/save', multipart, { ...cross, ...form })),
     /Another site sends you here[\s\S]*too large/,
   )
+  const hidden = { ...own, Origin: 'null' }
+  t.notMatch(
+    htmlOf(await browser.post('/save', multipart, { ...hidden, ...form })),
+    'Another site',
+    'nor is an own page that hides its origin another site',
+  )
   const json = { ...own, 'Sec-Fetch-Mode': 'cors', 'Content-Type': 'application/json' }
   const script = await browser.post('/api', '{}', json)
   t.equal(script.status, 401)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { verify } from '../../../lib/auth/login/verify.ts'
 import { logoutRequestXml } from '../../../lib/saml/binding/message-xml.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { makeClient } from '../../fixtures/http/origin-client.ts'
@@ -7,6 +8,7 @@ import { formOf, hrefOf, pathOf, readAsked } from '../../fixtures/saml/browser.t
 import { ScriptedIdp, sp } from '../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 type Test = Parameters<typeof ScriptedOrigin.listen>[0] & Parameters<typeof SamlLab.open>[0]
 
@@ -63,6 +65,28 @@ t.test('no login fails when the IdP changes its key overnight', async t => {
   t.strictSame(lab.codes, Array(3).fill('signature_invalid'))
   t.equal(origin.seen('/metadata').length, 2, 'a forger does not make us ask again at once')
 })
+
+t.test(
+  'a logout message with a wrong signature does not wait for metadata that does not come',
+  async t => {
+    const clock = new ManualClock(0)
+    const saml = {
+      clock,
+      source: { current: () => undefined, refreshForUnknownKey: () => new Promise(() => {}) },
+      keys: { saml: () => [] },
+      config: () => ({ allowSha1: false }),
+    } as unknown as Parameters<typeof verify>[0]
+    const problem = { ok: false, because: 'signature_invalid', problem: 'wrong' } as const
+    let settled = false
+    const verdict = verify(saml, async () => problem).finally(() => {
+      settled = true
+    })
+    await new Promise(resolve => setImmediate(resolve))
+    t.notOk(settled)
+    clock.advance(5000)
+    t.match(await verdict, { ok: false, refusal: { code: 'signature_invalid' } })
+  },
+)
 
 t.test('no logout by POST fails then either', async t => {
   const { lab, origin, changeKey } = await open(t, 'entra')

@@ -76,7 +76,27 @@ t.test('an IdP that logs out by POST gets a signed form', async t => {
   const xml = Buffer.from(inputsOf(htmlOf(answer))['SAMLRequest'] ?? '', 'base64').toString()
   t.match(xml, /<ds:SignatureValue>/)
   t.match(answer.fields.get('X-Form-Action'), 'https:')
+  t.equal(answer.fields.get('Referrer-Policy'), 'origin', 'or the post says "Origin: null"')
+  t.match(answer.fields.get('Content-Security-Policy'), "frame-ancestors 'none'")
 })
+
+t.test(
+  '70: the answer to a LogoutRequest by POST may be framed by the IdP, and by no one else',
+  async t => {
+    const lab = await SamlLab.open(t, 'adfs', { metadata: { logoutBindings: ['post'] } })
+    await signIn(lab)
+    const xml = signElement(request(lab, { id: '_theirs' }), { id: '_theirs', key: rsaPair('idp') })
+    const content = formOf({ SAMLRequest: Buffer.from(xml).toString('base64') })
+    const answer = await lab.browser.post('/saml/slo', content)
+    t.match(inputsOf(htmlOf(answer)), { SAMLResponse: /./ })
+    const policy = answer.fields.get('Content-Security-Policy') ?? ''
+    t.equal(/frame-ancestors ([^;]*)/.exec(policy)?.[1], lab.idp.baseUrl)
+    t.notOk(answer.fields.has('X-Frame-Options'), 'it cannot name an origin')
+    const refused = await lab.browser.post('/saml/slo', content)
+    t.equal(refused.status, 403)
+    t.notMatch(refused.fields.get('Content-Security-Policy'), lab.idp.baseUrl)
+  },
+)
 
 for (const binding of ['redirect', 'post'] as const) {
   t.test(
@@ -214,7 +234,7 @@ t.test('unsigned LogoutRequests are taken when that is switched on, loudly', asy
   const usedIds: UsedIds = {
     async consume(ids) {
       used.push(...ids)
-      return true
+      return 'first'
     },
     livingMarks: () => [],
     close: async () => {},

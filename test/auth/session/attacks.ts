@@ -117,6 +117,35 @@ t.test('a session of another browser is none here, wherever it stands', async t 
   t.notMatch(backend.requests.at(-1)?.head, /authproxy_/, 'the backend sees none of this')
 })
 
+t.test(
+  '71: a browser needs its cookie, so no neighbour plants a session; a program does not',
+  async t => {
+    const { gateway, send } = await arranged(t)
+    const [session = '', browser = ''] = (
+      await gateway.logIn({ email: ['eve@example.org'] })
+    ).split('; ')
+    const socket =
+      'Upgrade: websocket\nConnection: Upgrade\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n'
+    const ask = async (fields: string, cookies = session) =>
+      (await send(`GET / HTTP/1.1\nHost: ${domain}\nCookie: ${cookies}\n${fields}\n`)).status
+    for (const fields of [
+      'Sec-Fetch-Site: none\nSec-Fetch-Mode: navigate\nSec-Fetch-Dest: document\n',
+      'Sec-Fetch-Site: same-origin\nSec-Fetch-Mode: cors\nSec-Fetch-Dest: empty\n',
+      'Sec-Fetch-Site: same-origin\nSec-Fetch-Mode: no-cors\nSec-Fetch-Dest: image\n',
+      'Sec-Fetch-Mode: navigate\n',
+      `${socket}Origin: https://${domain}\n`,
+      `${socket}Sec-Fetch-Mode: websocket\n`,
+    ]) {
+      t.ok([302, 401].includes(await ask(fields)), fields)
+      const own = await ask(fields, `${session}; ${browser}`)
+      t.notOk([302, 401].includes(own), `${fields} with the cookie of the browser`)
+    }
+    t.equal(await ask(''), 200, 'curl, with the session alone')
+    t.equal(await ask('Accept: text/html\nOrigin: https://app.example.org\n'), 200)
+    t.not(await ask(socket), 401, 'a WebSocket of a program')
+  },
+)
+
 t.test('where the browser’s cookie is required, a session in a new browser is none', async t => {
   const { gateway, send } = await arranged(t, { settings: { session: { browser: 'required' } } })
   const [foreign = ''] = (await gateway.logIn({ email: ['mallory@example.org'] })).split('; ')

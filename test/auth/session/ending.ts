@@ -9,7 +9,13 @@ import { askOwner } from '../../../lib/admin-socket.ts'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { lockOf } from '../../../lib/auth/keys/dynamic-file.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
-import { domain, type Gateway, requestWith, startGateway } from '../../fixtures/gateway/gateway.ts'
+import {
+  domain,
+  type Gateway,
+  requestWith,
+  startGateway,
+  subject,
+} from '../../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
@@ -86,7 +92,7 @@ const ways: Array<[string, (of: Awaited<ReturnType<typeof begun>>) => Promise<un
         await askOwner(place, asked, systemClock)
       },
     ],
-    ['it lapses', ({ clock }) => clock.advance(60 * minute)],
+    ['it reaches its absolute end', ({ clock }) => clock.advance(120 * minute)],
     [
       'another process has revoked it',
       async ({ gateway, id, clock }) => {
@@ -128,27 +134,154 @@ for (const [name, end] of ways) {
 }
 
 t.test(
-  'a renewed session keeps what its older token let through, until its absolute end',
+  'what is under way goes on over the end of the idle time, until the absolute end',
   async t => {
     const { gateway, clock, cookie, left, gone, tick } = await begun(t)
-    clock.advance(50 * minute)
+    clock.advance(90 * minute)
+    await tick()
     const other = await RawClient.connect(t, gateway.port)
-    const page = {
-      Host: domain,
-      Cookie: cookie,
-      'Sec-Fetch-Mode': 'navigate',
-      'Sec-Fetch-Dest': 'document',
-    }
-    t.ok((await other.get('/page', page)).fields.has('Set-Cookie'))
+    t.equal((await other.get('/page', { Host: domain, Cookie: cookie })).status, 401, 'it was idle')
+    t.same(left, [])
     clock.advance(30 * minute)
     await tick()
-    await new Promise(resolve => setImmediate(resolve))
-    t.same(left, ['/page'])
-    clock.advance(50 * minute)
-    await tick()
     t.same(await gone(), ['/download', '/events', '/socket'])
+    const cuts = gateway.log.lines.filter(({ facts }) => facts['outcome'] === 'cut')
+    t.same(cuts.map(({ facts }) => facts['because']).sort(), ['expired', 'expired', 'expired'])
   },
 )
+
+/** A backend that takes whole uploads and answers when the test says so. */
+async function patient(t: Test) {
+  const asked = new EventEmitter()
+  const target = await nodeBackend(t, async (request, response) => {
+    asked.emit('begun')
+    let bytes = 0
+    for await (const block of request) bytes += block.length
+    asked.emit('taken', { response, bytes })
+  })
+  const clock = new ManualClock(Date.UTC(2030, 0, 1))
+  const timeouts = { response: '1d', clientContent: '1h' }
+  const settings = { session: { lifetime: '12h', idle: '1h' }, timeouts }
+  const gateway = await startGateway(t, { target, clock, settings })
+  const cookie = await gateway.logIn({ email: ['ada@example.org'] })
+  const pass = async (time: number) => {
+    clock.advance(time)
+    await new Promise(resolve => setImmediate(resolve))
+    clock.advance(2000)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  return { asked, gateway, cookie, connect: () => RawClient.connect(t, gateway.port), pass }
+}
+
+t.test(
+  'an upload that crosses the end of the idle time arrives, and its answer renews the session',
+  async t => {
+    const { asked, gateway, cookie, connect, pass } = await patient(t)
+    await pass(50 * minute)
+    const client = await connect()
+    const begun = once(asked, 'begun')
+    const head = [
+      'POST /save HTTP/1.1',
+      `Host: ${domain}`,
+      `Cookie: ${cookie}`,
+      'Content-Length: 400000',
+    ]
+    await client.write(`${head.join('\r\n')}\r\n\r\n${'x'.repeat(200_000)}`)
+    await begun
+    await pass(15 * minute)
+    const taken = once(asked, 'taken')
+    await client.write('x'.repeat(200_000))
+    const [{ response, bytes }] = await taken
+    t.equal(bytes, 400_000)
+    response.setHeader('Cache-Control', 'no-store')
+    response.end('stored')
+    const answer = await client.response()
+    t.equal(answer.status, 200)
+    const renewed = String(answer.fields.get('Set-Cookie')).split(';')[0]
+    t.match(renewed, /^__authproxy_session=/)
+    t.notOk(gateway.log.lines.some(({ message }) => /ended with/.test(message)))
+  },
+)
+
+t.test(
+  'an answer that takes longer than the idle time renews a session that was young when it was asked',
+  async t => {
+    const { asked, cookie, connect, pass } = await patient(t)
+    const client = await connect()
+    const taken = once(asked, 'taken')
+    await client.request('GET', '/report', { Host: domain, Cookie: cookie })
+    const [{ response }] = await taken
+    await pass(70 * minute)
+    response.setHeader('Cache-Control', 'no-store')
+    response.end('report')
+    const answer = await client.response()
+    t.equal(answer.status, 200)
+    t.match(answer.fields.get('Set-Cookie'), /^__authproxy_session=/)
+  },
+)
+
+t.test('the answer of an earlier session does not take the place of a later login', async t => {
+  const { asked, gateway, cookie, connect, pass } = await patient(t)
+  const client = await connect()
+  const taken = once(asked, 'taken')
+  await client.request('GET', '/report', { Host: domain, Cookie: cookie })
+  const [{ response }] = await taken
+  await pass(70 * minute)
+  const [, browser = ''] = cookie.split('; ')
+  const later = await gateway.sessions.establish(
+    subject({ email: ['ada@example.org'] }),
+    requestWith(Fields.of(['Cookie', browser])),
+  )
+  t.ok('session' in later)
+  response.setHeader('Cache-Control', 'no-store')
+  response.end('report')
+  const answer = await client.response()
+  t.equal(answer.status, 200)
+  t.notOk(answer.fields.has('Set-Cookie'))
+})
+
+t.test(
+  '91: what a passthrough token let through ends when the token expires, and the client is not blamed',
+  async t => {
+    const left = new EventEmitter()
+    const target = await nodeBackend(t, (_, response) => {
+      response.on('close', () => left.emit('left'))
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.write('begun')
+    })
+    const clock = new ManualClock(Date.UTC(2030, 0, 1))
+    const token = 'a-token-of-the-feed-that-is-long-enough'
+    const passthroughTokens = [{ name: 'feed', token, expires: '2030-01-01T01:00:00Z' }]
+    const gateway = await startGateway(t, { target, clock, settings: { passthroughTokens } })
+    const client = await RawClient.connect(t, gateway.port)
+    const fields = { Host: domain, 'X-Authproxy-Authorization': `Bearer ${token}` }
+    await client.request('GET', '/feed', fields)
+    t.equal((await client.head()).status, 200)
+    const gone = once(left, 'left')
+    for (const time of [59 * minute, 2 * minute, 1000]) {
+      clock.advance(time)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await gone
+    const line = () => gateway.log.lines.find(({ facts }) => facts['outcome'] === 'cut')
+    while (line() === undefined) await new Promise(resolve => setImmediate(resolve))
+    t.match(line()?.facts, { because: 'token-expired', passthrough: 'feed', complete: false })
+  },
+)
+
+t.test('91: a request that was cut before its answer is not the client’s doing', async t => {
+  const { asked, gateway, cookie, connect, pass } = await patient(t)
+  const client = await connect()
+  const taken = once(asked, 'taken')
+  await client.request('GET', '/report', { Host: domain, Cookie: cookie })
+  await taken
+  const session = await gateway.sessions.read(requestWith(Fields.of(['Cookie', cookie])))
+  await gateway.sessions.revoke({ sessionId: session?.id ?? '' })
+  await pass(minute)
+  const line = () => gateway.log.lines.find(({ facts }) => facts['target'] === `${domain}/report`)
+  while (line() === undefined) await new Promise(resolve => setImmediate(resolve))
+  t.match(line()?.facts, { status: 401, outcome: 'cut', because: 'revoked' })
+})
 
 /** What ends a session while the backend takes its time; `revocation` is the setting. */
 const endings: Array<

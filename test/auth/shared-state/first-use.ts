@@ -21,7 +21,7 @@ async function used(said: Said | undefined, own: boolean, alone: boolean) {
   const replayCache = {
     async consume() {
       asked.push('list')
-      return own
+      return own ? ('first' as const) : ('again' as const)
     },
   }
   const outcome = await useOnce(

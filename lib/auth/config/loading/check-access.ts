@@ -88,13 +88,12 @@ function doubtful(
       }
       if (name !== 'groups') continue
       for (const pattern of patterns) {
-        const plain = pattern.toLowerCase()
-        if (groupForm === 'name' && plain.startsWith('cn=')) {
+        if (groupForm === 'name' && /^cn=/i.test(pattern)) {
           const text = `"${pattern}" is the name of no group: identity.groupForm keeps the common name alone`
           remarks.push({ path, at: 'value', text })
         }
         if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue
-        if (groups.some(kept => matchesPattern(plain, kept.toLowerCase()))) continue
+        if (groups.some(kept => matchesPattern(pattern, kept))) continue
         const text = `"${pattern}" is in no session: identity.groups keeps no such group`
         remarks.push({ path, at: 'value', text })
       }

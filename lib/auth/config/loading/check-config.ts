@@ -1,6 +1,8 @@
 /**
  * Finds mistakes and dangers in combinations of settings that are each correct by themselves. Pure.
  */
+
+import { isIP } from 'node:net'
 import { type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { defaultPort, parseAuthority, type TargetUri } from '../../../http/message/target.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
@@ -90,13 +92,10 @@ export function crossCheck(values: SettingValues): Remarks {
   if (targetURL.scheme === 'http' && isPublicAddress(targetURL.host)) {
     warn(['proxy', 'targetURL'], 'identity fields cross the Internet in the clear; use https')
   }
-  if (
-    values.idpMetadataURL?.toLowerCase().startsWith('http:') &&
-    values.idpMetadataCertificate === undefined
-  ) {
-    warn(
+  if (values.idpMetadataCertificate === undefined && isOpenToOthers(values.idpMetadataURL)) {
+    wrong(
       ['idpMetadataURL'],
-      'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https or idpMetadataCertificate',
+      'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https, idpMetadataFile, or idpMetadataCertificate where the metadata is signed',
     )
   }
   for (const place of ['idpMetadataProxy', 'idpMetadataProxyFile'] as const) {
@@ -351,4 +350,12 @@ function checkState({ state, keys, session }: SettingValues, { wrong, warn }: Co
       'is off, so no end of a session is passed on to the other instances',
     )
   }
+}
+
+/** Whether others than this machine can change what an address answers: it is without TLS, and of another machine. */
+function isOpenToOthers(address: string | undefined): boolean {
+  const url = address === undefined ? undefined : URL.parse(address)
+  if (url?.protocol !== 'http:') return false
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return host !== 'localhost' && !(isIP(host) > 0 && isLoopback(host))
 }
