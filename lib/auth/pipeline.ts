@@ -21,7 +21,6 @@ import { placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
-import type { AnswerProbe } from './probe/probe.ts'
 import { type Admission, admit } from './gate/admission.ts'
 import {
   type DeniedRequest,
@@ -33,11 +32,11 @@ import {
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
-
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { Brand, PageMaker } from './pages/page.ts'
+import type { AnswerProbe } from './probe/probe.ts'
 import { type OpenHolder, passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'

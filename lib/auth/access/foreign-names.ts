@@ -220,7 +220,10 @@ export class ForeignNames {
   constructor(own: readonly string[] = []) {
     this.#own = new Map(
       own.map(name => {
-        return [foldedName(name), { name, family: 'identity', obeyedBy: 'this application' }] as const
+        return [
+          foldedName(name),
+          { name, family: 'identity', obeyedBy: 'this application' },
+        ] as const
       }),
     )
   }

@@ -12,7 +12,6 @@ import { localIntroduction } from '../../http/server/proxy-protocol.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
-import { ask, type Outcome, type Question, type Reach } from './ask.ts'
 import {
   type ProbeAnswer,
   type ProbeQuestion,
@@ -23,6 +22,7 @@ import {
   type SeenCheck,
   sealQuestion,
 } from '../probe/probe.ts'
+import { ask, type Outcome, type Question, type Reach } from './ask.ts'
 
 export interface Examination {
   readonly config: Config

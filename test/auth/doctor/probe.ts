@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { seal } from '../../../lib/auth/keys/seal.ts'
 import {
   fingerprint,
   type ProbeAnswer,
@@ -9,7 +10,6 @@ import {
   sealAnswer,
   sealQuestion,
 } from '../../../lib/auth/probe/probe.ts'
-import { seal } from '../../../lib/auth/keys/seal.ts'
 import { domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'

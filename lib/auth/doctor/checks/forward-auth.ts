@@ -18,6 +18,7 @@ import { type Edge, edges } from '../../config/setting-forward-auth.ts'
 import { contracts, isSource } from '../../forward-auth/contract.ts'
 import { probedIdentity } from '../../forward-auth/probed-checks.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
@@ -27,7 +28,6 @@ import {
   oncePerExamination,
   type ProbeResult,
 } from '../facts.ts'
-import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { insteadText, type ProbeWay, send, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>
