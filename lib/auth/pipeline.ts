@@ -9,35 +9,34 @@
  *    client says of an identity survives, on any way in.
  */
 
-import type { Clock, Milliseconds } from '../async/clock.ts'
+import type { Clock } from '../async/clock.ts'
 import { continueWhenReady } from '../async/ready.ts'
 import { Fields, sameName } from '../http/message/field.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { pathAndQuery } from '../http/message/target.ts'
 import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { OutcomeFacts, PassReason } from './access/outcome.ts'
+import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
-import type { AnswerProbe } from './doctor/probe.ts'
+import { type Admission, admit } from './gate/admission.ts'
 import {
   type DeniedRequest,
   formNotKept,
   loginFacts,
   programNeedsLogin,
   refusedByRule,
-  refusedSocket,
 } from './gate/denials.ts'
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
-
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { Brand, PageMaker } from './pages/page.ts'
+import type { AnswerProbe } from './probe/probe.ts'
 import { type OpenHolder, passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
@@ -139,16 +138,16 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
         return withFacts(answerOwnPage(request, own, parts), about)
       })
     }
-    case 'passthrough': {
-      const { because, name: passthrough, expires: until } = verdict
-      const isPublic = because === 'path'
-      return passOpen(asked, { isPublic, because: `passthrough-${because}`, passthrough, until })
-    }
+    case 'passthrough':
     case 'anyone':
-      return passOpen(asked, { because: 'anyone' })
-    case 'preflight': {
-      const as = withFields(request, withoutCredentials(request.fields))
-      return passOpen(asked, { as, because: 'preflight' })
+    case 'preflight':
+    case 'authenticated': {
+      const admission = admit(verdict, asked)
+      if ('refusal' in admission) return admission.refusal
+      const { session } = admission
+      return session === undefined
+        ? passOpen(asked, admission)
+        : authenticated(asked, admission, session)
     }
     case 'renewal': {
       const { session } = verdict
@@ -164,8 +163,6 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'refused':
       return withFacts(refusedByRule(verdict, asked), { client })
-    case 'authenticated':
-      return authenticated(asked, verdict.session)
     case 'login-needed': {
       const outcome = verdict.from === 'api' ? 'unauthenticated' : 'login'
       const facts: OutcomeFacts = { client, outcome, ...loginFacts(verdict) }
@@ -176,18 +173,17 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
 
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
+  { because }: Admission,
   session: ReadSession,
 ): Answer<A> {
   const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
-  const refused = refusedSocket(asked)
-  if (refused !== undefined) return refused
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
   const facts = {
     client,
     outcome: 'forwarded',
-    because: 'session',
+    because,
     user: session.subject,
   } as const
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
@@ -210,26 +206,17 @@ function authenticated<A extends Response | TakenOver>(
   })
 }
 
-/** Forwards a request that passes without a session, in the form `as`. */
+/** Forwards a request that passes without a session. */
 function passOpen<A extends Response | TakenOver>(
   asked: Asked<A>,
-  {
-    as = asked.request,
-    isPublic = true,
-    because,
-    passthrough,
-    until,
-  }: {
-    readonly as?: Request
-    readonly isPublic?: boolean
-    readonly because: PassReason
-    readonly passthrough?: string
-    readonly until?: Milliseconds | undefined
-  },
+  { because, passthrough, cookies, until }: Admission,
 ): Promise<A | Response> {
   const { request: original, place, client } = asked
   original.holder = until === undefined ? passedWithoutSession : ({ until } satisfies OpenHolder)
-  const admitted = { request: as, original, session: undefined, public: isPublic, place, client }
+  const { fields } = original
+  const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
+  const isPublic = because !== 'passthrough-token'
+  const admitted = { request, original, session: undefined, public: isPublic, place, client }
   return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 

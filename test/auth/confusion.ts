@@ -47,7 +47,7 @@ t.test('47: what only looks like a separator or a dot needs a login as well', as
   t.notOk(isAmbiguous(`/public/${'a'.repeat(60_000)}`))
 })
 
-t.test('49: no field makes the backend think that something else was asked for', async t => {
+t.test('49, 96: no field makes the backend think that something else was asked for', async t => {
   const { backend, cookie, send } = await arranged(t, {
     settings: { passthroughPaths: ['/public/'] },
   })
@@ -64,6 +64,9 @@ t.test('49: no field makes the backend think that something else was asked for',
     'PATH_INFO: /admin',
     'X-Script-Name: /admin',
     'Daphne-Root-Path: /admin',
+    'X-Accel-Mapping: /=/admin/',
+    'X_Sendfile_Type: X-Accel-Redirect /admin',
+    'X-Forwarded-Context: /admin',
     'X-Host: admin',
     'X-Original-Host: admin',
     'Transfer_Encoding: chunked, admin',

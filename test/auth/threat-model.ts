@@ -23,7 +23,7 @@ t.test('the list has every number once, and names files and tests that exist', t
   const rows = [...auth.matchAll(/^\| (\d+) \|.*\| (.*?) \| (.*?) \|$/gm)]
   t.same(
     rows.map(([, number]) => Number(number)),
-    Array.from({ length: 94 }, (_, i) => i + 1),
+    Array.from({ length: 96 }, (_, i) => i + 1),
   )
   for (const [, number, held = '', shown = ''] of rows) {
     const [files, tests] = [held, shown].map(cell => cell.match(/[\w./-]+\.ts/g) ?? [])

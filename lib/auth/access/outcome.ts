@@ -35,8 +35,14 @@ export type CutReason =
   | 'rules'
   | 'token-expired'
 
-/** Why a request or a check is refused: the first two by HTTP, the last two for what an edge does with it. */
-type RefuseReason = 'malformed' | 'method' | 'access' | 'identity-field' | 'upgrade'
+/** Why a request or a check is refused: the first two by HTTP, the last three for what an edge does with it. */
+type RefuseReason =
+  | 'malformed'
+  | 'method'
+  | 'access'
+  | 'identity-field'
+  | 'foreign-field'
+  | 'upgrade'
 
 /** The category of a failure. Its page, its line in the log and its record name it. */
 export type FailureCategory = 'SAML-ERROR' | 'PROXY-ERROR' | 'ACCESS-REFUSED'

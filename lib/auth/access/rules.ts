@@ -13,6 +13,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { ownText } from '../../recent.ts'
+import { isOverride } from './foreign-names.ts'
 import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
 
 /** One member of `access`. */
@@ -361,21 +362,6 @@ export function namedMethods(fields: Fields, query: string | undefined): readonl
   return named === undefined ? NONE : [...new Set(named)]
 }
 
-/** Whether frameworks take the method from a field of this name. Its first and last letter tell almost all others, for less. */
-function isOverride(name: string): boolean {
-  const { length } = name
-  const first = name.charCodeAt(0) | CASE
-  const last = name.charCodeAt(length - 1) | CASE
-  if (length > LONGEST_OVERRIDE || !BEGINNINGS.includes(first) || !ENDS.includes(last)) return false
-  return OVERRIDE.test(name)
-}
-
-/** The bit by which a capital letter differs from a small one. */
-const CASE = 0x20
-const codes = (letters: string) => [...letters].map(letter => letter.charCodeAt(0))
-const BEGINNINGS = codes('xhm')
-const ENDS = codes('de')
-
 function methodsInQuery(query: string): string[] | undefined {
   // Most queries have neither the word nor an escaped character, so they need no parsing.
   if (!/method|%/i.test(query)) return undefined
@@ -399,10 +385,6 @@ function unescaped(text: string): string {
     String.fromCharCode(Number.parseInt(hex, 16)),
   )
 }
-
-/** Names of fields that frameworks take the method from, in whatever spelling. */
-const OVERRIDE = /^(?:x[^a-z0-9])?(?:http[^a-z0-9])?method(?:[^a-z0-9]?override)?$/i
-const LONGEST_OVERRIDE = 'X-HTTP-Method-Override'.length
 
 /** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */
 export function neededText(allow: AllowedUsers): readonly string[] {

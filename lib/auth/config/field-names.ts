@@ -3,12 +3,9 @@
  * which fields of a client are removed. Pure.
  *
  * # Facts
- * - Servers read `Remote_User`, `remote.user` and `Remote-User` as one name (CGI, WSGI, Rack, PHP).
- * - An application that knows one of these proxies believes its names from any proxy. So all of these names are removed, even
- *   when the settings choose others.
  * - Grafana splits groups at commas and at spaces (`SplitString`), or reads a list in JSON; Jenkins splits at `|`.
  */
-import { isForwarding } from '../../http/proxy/forwarded.ts'
+import { ForeignNames, foreignName, isIdentityField } from '../access/foreign-names.ts'
 
 /** A field of another name than ours, and its value. */
 export interface NamedField {
@@ -72,28 +69,9 @@ export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>) {
   }
 }
 
-/** Whether a backend could take a field of this name for one of ours: any characters but letters and digits may separate its words. */
-export function isIdentityField(name: string): boolean {
-  return IDENTITY.test(name)
-}
-
-const IDENTITY = /(?<![a-z0-9])x[^a-z0-9]+authproxy(?![a-z0-9])/i
-
-/**
- * A pattern for the names that are removed from a client besides ours: the names of every preset, and of the fields that are
- * sent.
- */
-export function strippedNames({ others }: ReturnType<typeof fieldNames>): RegExp {
-  const all = [...Object.values(PRESETS).flat(), ...others]
-  const names = [...new Set(all.map(({ field }) => wordsOf(field).join(SEPARATED)))]
-  return new RegExp(`^[^a-z0-9]*(?:${names.join('|')})[^a-z0-9]*$`, 'i')
-}
-
-const SEPARATED = '[^a-z0-9]+'
-
-/** The words of a name, which consist of letters and digits alone. */
-function wordsOf(name: string): readonly string[] {
-  return name.toLowerCase().match(/[a-z0-9]+/g) ?? []
+/** The names that are removed from a client: those of the table, and those of the fields that are sent. */
+export function strippedNames({ others }: ReturnType<typeof fieldNames>): ForeignNames {
+  return new ForeignNames(others.map(({ field }) => field))
 }
 
 /** The problem of a field name, as the end of a sentence; undefined when there is none. */
@@ -103,18 +81,14 @@ export function fieldNameProblem(name: string): string | undefined {
   }
   const plain = name.toLowerCase()
   if (isIdentityField(name)) return 'X-Authproxy- is for the fields of our own; choose another name'
-  if (isForwarding(name)) {
+  const family = foreignName(name)?.family
+  if (family !== undefined && family !== 'identity' && family !== 'override') {
     return 'this name tells how a request came or which path it is for, and is overwritten'
   }
-  if (HTTP.has(plain) || HTTP_FAMILIES.test(plain)) {
+  if (family === 'override' || HTTP.has(plain) || HTTP_FAMILIES.test(plain)) {
     return 'this is a header of HTTP itself, which clients would lose; choose another name'
   }
   return undefined
-}
-
-/** Whether two names are read as one. */
-export function isSameField(a: string, b: string): boolean {
-  return wordsOf(a).join('-') === wordsOf(b).join('-')
 }
 
 /** The fields of HTTP and of browsers, and fields that frameworks and scripts rely on, in lower case. */
@@ -128,9 +102,7 @@ const HTTP: ReadonlySet<string> = new Set(
   via want-content-digest want-repr-digest warning width dpr upgrade-insecure-requests
   viewport-width www-authenticate digest want-digest if signature signature-input repr-digest
   device-memory downlink ect rtt negotiate x-requested-with x-request-id x-correlation-id
-  x-csrf-token x-xsrf-token x-http-method x-method method x-method-override
-  x-http-method-override http-method-override http-method method-override
-  x-forwarded-proto-version
+  x-csrf-token x-xsrf-token x-forwarded-proto-version
   `.match(/\S+/g),
 )
 

@@ -12,7 +12,6 @@ import { localIntroduction } from '../../http/server/proxy-protocol.ts'
 import { AddressSet } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import { checkSaveable, readDynamicConfig } from '../keys/dynamic-file.ts'
-import { ask, type Outcome, type Question, type Reach } from './ask.ts'
 import {
   type ProbeAnswer,
   type ProbeQuestion,
@@ -22,7 +21,8 @@ import {
   readAnswer,
   type SeenCheck,
   sealQuestion,
-} from './probe.ts'
+} from '../probe/probe.ts'
+import { ask, type Outcome, type Question, type Reach } from './ask.ts'
 
 export interface Examination {
   readonly config: Config
@@ -67,21 +67,22 @@ export const dynamicFile = oncePerExamination(async ({ config: { configPath, sha
   }
 })
 
-/** Sends a probe: a sealed question (probe.ts), or a plain request when the keys cannot be read. Never throws. */
+/** Sends a probe: a sealed question (probe/probe.ts), or a plain request when the keys cannot be read. Never throws. */
 export async function sendProbe(
   of: Examination,
   {
     padding = 0,
     about,
     fails,
+    redirects,
     ...question
-  }: Question & Partial<Pick<ProbeQuestion, 'padding' | 'about' | 'fails'>>,
+  }: Question & Partial<Omit<ProbeQuestion, 'nonce'>>,
   reach?: Reach,
 ): Promise<ProbeResult> {
   const { clock, random } = of
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
-  const asked = { nonce, padding, about, fails }
+  const asked = { nonce, padding, about, fails, redirects }
   const value = keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
   const fields = Fields.of(
     ['Accept', '*/*'],

@@ -12,7 +12,8 @@ import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
-import type { OutcomeFacts, PassReason } from '../access/outcome.ts'
+import type { OutcomeFacts } from '../access/outcome.ts'
+import { type Admission, admit } from '../gate/admission.ts'
 import {
   type DeniedRequest,
   formNotKept,
@@ -20,23 +21,16 @@ import {
   loginOfPage,
   programNeedsLogin,
   refusedByRule,
-  refusedSocket,
 } from '../gate/denials.ts'
 import type { Verdict } from '../gate/gate.ts'
 import { longestTarget, renewalAddress } from '../gate/gateway-paths.ts'
 import type { Sessions } from '../session/sessions.ts'
-import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
-type CheckDecision =
-  | {
-      readonly pass: ReadSession | undefined
-      readonly because: PassReason
-      /** The path or the token that lets the request pass without a session. */
-      readonly passthrough?: string
-    }
-  | { readonly answer: Response }
+type CheckDecision = { readonly admission: Admission } | { readonly answer: Response }
+
+const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
 
 /** Decides the request that a check asks about. */
 export function decide(
@@ -51,26 +45,28 @@ export function decide(
   const { request, place, config, saml } = denied
   const { method } = request
   switch (verdict.verdict) {
-    case 'authenticated': {
-      const { session } = verdict
-      const socket = refusedSocket(denied)
-      if (socket !== undefined) return { answer: refusal(socket, contract) }
+    case 'authenticated':
+    case 'passthrough':
+    case 'anyone':
+    case 'preflight': {
+      const admission = admit(verdict, denied)
+      if ('refusal' in admission) return { answer: refusal(admission.refusal, contract) }
+      const { session } = admission
       // Most sessions need no renewal, and this is the cheapest condition, so it comes first.
-      if (method === 'GET' && sessions.wantsRenewal(session) && isNavigation(request)) {
-        const renewal = renewalAddress(config.baseUrl, pathAndQuery(place))
+      if (session !== undefined && method === 'GET' && sessions.wantsRenewal(session)) {
+        const renewal = isNavigation(request)
+          ? renewalAddress(config.baseUrl, pathAndQuery(place))
+          : undefined
         if (renewal !== undefined && sessions.leadsToRenewal(session)) {
           return { answer: led(renewal, contract, { outcome: 'renewal', user: session.subject }) }
         }
       }
-      return { pass: session, because: 'session' }
+      const { refuses } = admission
+      if (refuses !== undefined && request.fields.has(refuses)) {
+        return { answer: credentialsOfPreflight }
+      }
+      return { admission }
     }
-    case 'passthrough': {
-      const { because, name } = verdict
-      return { pass: undefined, because: `passthrough-${because}`, passthrough: name }
-    }
-    case 'anyone':
-    case 'preflight':
-      return { pass: undefined, because: verdict.verdict }
     case 'refused':
       return { answer: refusal(refusedByRule(verdict, denied), contract) }
     case 'login-needed': {
@@ -119,7 +115,12 @@ export function misroutedAnswer(): Response {
   )
 }
 
-const NOT_STORED = Fields.of(['Cache-Control', 'no-store'])
+/** The answer to a preflight that no browser has sent. An edge would pass the field on. */
+const credentialsOfPreflight = sentenceAnswer(
+  403,
+  'Authorization: a preflight passes without a session, and therefore without credentials, which no browser sends with one.',
+  { outcome: 'refused', because: 'foreign-field' },
+)
 
 /** Redirects a browser in the way the edge understands. */
 function led(to: string, { redirects }: Contract, facts: OutcomeFacts): Response {

@@ -9,16 +9,17 @@ import { Fields } from '../../http/message/field.ts'
 import type { Handler, Request, Response } from '../../http/message/message.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import type { ProbeQuestion } from '../doctor/probe.ts'
 import { gate, samlPaths } from '../gate/gate.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
+import type { ProbeQuestion } from '../probe/probe.ts'
 import type { Sessions } from '../session/sessions.ts'
 import { decide, misroutedAnswer, passAnswer, sentenceAnswer } from './check-answer.ts'
-import { Clients } from './clients.ts'
+import { Clients, type RefusedField } from './clients.ts'
 import { contracts } from './contract.ts'
 import { isProbePath, type ProbedChecks, probedIdentity } from './probed-checks.ts'
 import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
@@ -60,8 +61,8 @@ export function checkHandler(parts: CheckParts): Handler {
     if (question === undefined) return judge(check, by)
     const answer = answerProbe(question, by) ?? judge(check, by)
     return continueWhenReady(answer, answer => {
-      const { claim } = clients.of(check.fields, rules)
-      probed.remember(question.nonce, check, { asked, answer, claim })
+      const { refused } = clients.of(check.fields, rules)
+      probed.remember(question.nonce, check, { asked, answer, claim: refused?.name })
       return answer
     })
   }
@@ -80,7 +81,7 @@ function answerProbe(
   const names = [...rules.backend.noIdentity].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity), id, facts)
+  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity, 'application'), id, facts)
   return withAsked(answer, asked)
 }
 
@@ -94,12 +95,12 @@ function judge(
   const { request, place, client } = asked
   const told = (answer: Response) => withAsked(answer, asked)
   const asker = clients.of(check.fields, rules)
-  const { claim } = asker
-  if (claim !== undefined) {
-    const code = 'identity_field'
+  const { refused } = asker
+  if (refused !== undefined) {
+    const { code } = refusalBy(refused.row)
     const about = { category: 'FORWARD-AUTH-ERROR', code, id: check.id, client }
-    log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: claim.slice(0, 100) })
-    return told(refusedClaim)
+    log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: refused.name.slice(0, 100) })
+    return told(refusedFieldAnswer(refused))
   }
   if (isOwnPath(place.path)) return told(misroutedAnswer())
   if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
@@ -115,10 +116,10 @@ function judge(
       sessions,
     })
     if ('answer' in decision) return told(decision.answer)
-    const { pass, because, passthrough } = decision
+    const { because, session: person, passthrough, cookies } = decision.admission
     const { method, id } = request
-    const identity = rules.backend.wholeIdentityOf(pass, { method, path })
-    const [user, target] = [pass?.subject, targetOf(asked)]
+    const identity = rules.backend.wholeIdentityOf(person, { method, path })
+    const [user, target] = [person?.subject, targetOf(asked)]
     const facts: OutcomeFacts = {
       outcome: 'allowed',
       because,
@@ -128,7 +129,9 @@ function judge(
       method,
       target,
     }
-    return continueWhenReady(identity, fields => passAnswer(asker.fieldsFor(fields), id, facts))
+    return continueWhenReady(identity, fields => {
+      return passAnswer(asker.fieldsFor(fields, cookies), id, facts)
+    })
   })
 }
 
@@ -138,14 +141,24 @@ function isOwnPath(path: string): boolean {
 }
 
 /**
- * The answer when the client sends a field by which the application could take it for another user, and the edge would pass
- * that field on.
+ * The answer when the client sends a field that would tell the application something else than was judged, and the edge could pass that
+ * field on. It names the field as our table does, and quotes no client.
  */
-const refusedClaim = sentenceAnswer(
-  403,
-  'A field of this request could be taken for the identity of a user, and the edge does not overwrite it. The log of authproxy names it (FORWARD-AUTH-ERROR identity_field).',
-  { outcome: 'refused', because: 'identity-field' },
-)
+function refusedFieldAnswer({ row }: RefusedField): Response {
+  const { name, family } = row
+  const { code, because } = refusalBy(row)
+  return sentenceAnswer(
+    403,
+    `${name}, in whatever spelling: this field of a client could ${treatments[family].could}, and the edge may pass it on. Where a proxy in front sets it, the edge has to remove it before the check. The log of authproxy has its spelling (FORWARD-AUTH-ERROR ${code}).`,
+    { outcome: 'refused', because },
+  )
+}
+
+function refusalBy({ family }: Pick<ForeignName, 'family'>) {
+  return family === 'identity'
+    ? ({ code: 'identity_field', because: 'identity-field' } as const)
+    : ({ code: 'foreign_field', because: 'foreign-field' } as const)
+}
 
 const noMethod = sentenceAnswer(403, 'The method of this request is not allowed.', {
   outcome: 'refused',

@@ -1,20 +1,22 @@
 /**
- * Remembers the facts about a client's fields that do not depend on the target: a claimed identity, another protocol, the
+ * Remembers the facts about a client's fields that do not depend on the target: a field that is refused, another protocol, the
  * cookies. A browser sends the same fields with hundreds of requests, so the facts are found once. Whether the session is still
  * valid is checked each time.
  */
 import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
+import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOfBrowser } from '../access/navigation.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
+import { isOwnHost } from '../access/own-origin.ts'
 import { tokenField } from '../access/passthrough.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { isIdentityField } from '../config/field-names.ts'
-import { probeField } from '../doctor/probe.ts'
+import type { Admission } from '../gate/admission.ts'
+import { probeField } from '../probe/probe.ts'
 import { allowedFields } from './check-answer.ts'
-import { edgeSecretField } from './contract.ts'
+import { edgeSecretField, isSource } from './contract.ts'
 
 /** The number of cookie sets that are remembered, and the most characters of one. */
 const MOST = 2000
@@ -65,24 +67,25 @@ export class Clients {
 
 class Client {
   readonly config: Config
-  /** The name of a field by which the client could pass for another user; undefined when there is none. */
-  readonly claim: string | undefined
+  /** A field for which its requests are refused; undefined when there is none. */
+  readonly refused: RefusedField | undefined
   readonly otherProtocol: boolean
   readonly sessionFields: { readonly fields: Fields }
   #allowed: { readonly identity: Fields; readonly fields: Fields } | undefined
 
   constructor(fields: Fields, shown: Fields, rules: ClientRules) {
     this.config = rules.config
-    this.claim = claimedIdentity(fields, rules)
+    this.refused = refusedField(fields, rules)
     this.otherProtocol = isOtherProtocol(fields)
     this.sessionFields = { fields: shown }
   }
 
   /**
-   * The fields of the answer when the client may pass as this user. They have its cookies without ours, and the edge sends them
+   * The fields of the answer when the client may pass as this user. They have its cookies without ours, or none, and the edge sends them
    * in place of its own.
    */
-  fieldsFor(identity: Fields): Fields {
+  fieldsFor(identity: Fields, which: Admission['cookies']): Fields {
+    if (which === 'none') return allowedFields(identity, '')
     if (this.#allowed?.identity !== identity) {
       const cookies = withoutOwnCookies(this.sessionFields.fields).all('Cookie').join('; ')
       this.#allowed = { identity, fields: allowedFields(identity, cookies) }
@@ -101,27 +104,49 @@ function isOtherProtocol(fields: Fields): boolean {
   return fields.all('Upgrade').some(name => !/^(?:websocket)?$/i.test(name))
 }
 
+/** A field of a client that the edge could pass on, and what the application could read in it. */
+export interface RefusedField {
+  /** As the client has spelt it. */
+  readonly name: string
+  readonly row: ForeignName
+}
+
 /** The fields of our prefix that do not name a user. */
 const NO_IDENTITY = [
   ...['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField],
 ]
 
 /**
- * The name of a field by which a client could pass for another user at the application; undefined when there is none. The gateway
- * removes every such field (identity/backend-fields.ts). An edge overwrites those that the answer to its check has, by their exact
- * names, and passes others on: other spellings of them, and names of other proxies that the application may believe.
+ * The first field for which a check is refused (access/foreign-names.ts); undefined when there is none. The gateway removes every such
+ * field (identity/backend-fields.ts). An edge overwrites those that the answer to its check has, by their exact names, and may pass others
+ * on. The sources of its contract are its own.
  */
-function claimedIdentity(
+function refusedField(
   client: Fields,
   { config, backend: { noIdentity } }: ClientRules,
-): string | undefined {
+): RefusedField | undefined {
   const { stripped } = config.identityFields
+  const { edge = 'nginx', hosts = [] } = config.forwardAuth ?? {}
   const { flat } = client
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
-    if (!isIdentityField(name) && !stripped.test(name)) continue
-    const isHarmless = NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
-    if (!isHarmless) return name
+    const row = stripped.of(name)
+    if (row === undefined || isSource(edge, name)) continue
+    const { check } = treatments[row.family]
+    if (check !== 'refused' && (check !== 'compared' || namesOnly(hosts, flat[i + 1] ?? ''))) {
+      continue
+    }
+    const isHarmless =
+      row.setBy === edge || NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
+    if (!isHarmless) return { name, row }
   }
   return undefined
+}
+
+/** Whether a field that names hosts (X-Forwarded-Host, or `host=` in Forwarded) names none but these. */
+function namesOnly(hosts: readonly string[], value: string): boolean {
+  const named = value.includes('=')
+    ? [...value.matchAll(/\bhost\s*=\s*"?([^",;\s]*)/gi)].map(([, host = '']) => host)
+    : value.split(',').map(host => host.trim())
+  return named.every(host => host === '' || hosts.some(own => isOwnHost(host, own)))
 }

@@ -8,6 +8,7 @@
  *   X-Forwarded-For.
  * - HAProxy has no such check: the Lua file of packaging/edges sends it, and it answers as for nginx.
  */
+import { sameName } from '../../http/message/field.ts'
 import type { Edge } from '../config/setting-forward-auth.ts'
 
 export const checkPath = '/check'
@@ -121,4 +122,11 @@ export const contracts: Readonly<Record<Edge, Contract>> = {
     },
     redirects: 'answer',
   },
+}
+
+/** Whether a check of this edge has a field of this name as a source, so that the edge itself has written it. */
+export function isSource(edge: Edge, name: string): boolean {
+  const { method, target, host, address, secret } = contracts[edge]
+  const is = (source: Source | undefined) => source !== undefined && sameName(source.field, name)
+  return is(method) || is(target) || is(host) || is(address) || is(secret)
 }

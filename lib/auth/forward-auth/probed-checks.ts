@@ -1,5 +1,5 @@
 /**
- * Remembers the checks of an edge that carry a question of `authproxy doctor` (doctor/probe.ts), so that the doctor can ask what they were.
+ * Remembers the checks of an edge that carry a question of `authproxy doctor` (probe/probe.ts), so that the doctor can ask what they were.
  *
  * Such a check is decided like any other and gives no access. A check for `probePath` is the exception: it passes, with the
  * same word in every identity field, and the edge sends its request to the gateway listener, which answers it.
@@ -16,7 +16,7 @@ import {
   probePath,
   questionIn,
   type SeenCheck,
-} from '../doctor/probe.ts'
+} from '../probe/probe.ts'
 import type { AskedAbout, CheckProblem } from './read-check.ts'
 
 /** The value of every identity field of a probe. */

@@ -8,7 +8,6 @@
  *
  * # Facts
  * - nginx, Traefik and Caddy take Upgrade and Connection from a check; the fields of the WebSocket handshake (RFC 6455 section 4.1) stay.
- * - CGI servers read `X_Forwarded_Uri` and `X.Forwarded.Uri` as X-Forwarded-Uri, and the edge may pass these spellings on.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, isToken, sameName } from '../../http/message/field.ts'
@@ -16,6 +15,7 @@ import type { Request } from '../../http/message/message.ts'
 import { TargetReader } from '../../http/message/target.ts'
 import { forwardedAddress } from '../../http/proxy/forwarded.ts'
 import type { AddressSet } from '../../ip.ts'
+import { foreignName, isSameField } from '../access/foreign-names.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOwnHost, type Place, type RequestHead } from '../access/own-origin.ts'
 import { tokenDigest } from '../access/passthrough.ts'
@@ -112,6 +112,7 @@ function remember(
 function readAnew(check: Request, settings: CheckSettings): AskedAbout | CheckProblem {
   const { edge, trusted, secret, hosts } = settings
   const contract = contracts[edge]
+  const given = { fields: check.fields, odd: oddNames(check.fields) }
   // A socket in the file system has no address, and its directory says who may connect.
   const { address: peer } = check.client
   if (peer !== '' && !trusted.has(peer)) {
@@ -121,19 +122,19 @@ function readAnew(check: Request, settings: CheckSettings): AskedAbout | CheckPr
   const behind = behindCheckPath(check, contract)
   if (typeof behind !== 'string') return behind
   if (secret !== undefined) {
-    const shown = sourceIn(check, contract.secret, 'secret')
+    const shown = sourceIn(given, contract.secret, 'secret')
     if (typeof shown !== 'string') return shown
     if (!timingSafeEqual(tokenDigest(shown), secret)) {
       return problem('edge_secret', contract.secret, 'is another than that of the file')
     }
   }
-  const method = methodOf(check, contract)
+  const method = contract.method ? methodIn(given, contract.method) : check.method
   if (typeof method !== 'string') return method
-  const place = placeIn(check, contract, behind)
+  const place = placeIn(given, contract, behind)
   if ('code' in place) return place
-  const host = hostIn(check, contract, hosts)
+  const host = hostIn(given, contract, hosts)
   if (typeof host !== 'string') return host
-  const client = clientIn(check, contract, trusted)
+  const client = clientIn(given, contract, trusted)
   if (typeof client !== 'string') return client
   const fields = remember(check, { settings, method, host, client }) ?? fieldsOfClient(check.fields)
   return askedAbout(check, { method, host, client, fields }, place)
@@ -155,20 +156,19 @@ function behindCheckPath({ target }: Request, { target: source }: Contract): str
   return { status: 404, code: 'edge_path', sentence }
 }
 
-function methodOf(check: Request, { method: source }: Contract): string | CheckProblem {
-  if (source === undefined) return check.method
-  const found = sourceIn(check, source, 'method')
+function methodIn(given: GivenFields, source: Source): string | CheckProblem {
+  const found = sourceIn(given, source, 'method')
   if (typeof found !== 'string' || isToken(found)) return found
   return problem('edge_method', source, 'is no method')
 }
 
 function placeIn(
-  check: Request,
+  given: GivenFields,
   { target: source }: Contract,
   behind: string,
 ): Place | CheckProblem {
   const at = source ?? { field: 'path', setBy: `path_prefix: ${checkPath}` }
-  const found = source === undefined ? behind : sourceIn(check, source, 'target')
+  const found = source === undefined ? behind : sourceIn(given, source, 'target')
   return typeof found === 'string' ? placeOf(found, at) : found
 }
 
@@ -184,11 +184,11 @@ function placeOf(value: string, at: Source): Place | CheckProblem {
 const targets = new TargetReader()
 
 function hostIn(
-  check: Request,
+  given: GivenFields,
   { host: source }: Contract,
   hosts: readonly string[],
 ): string | CheckProblem {
-  const found = sourceIn(check, source, 'host')
+  const found = sourceIn(given, source, 'host')
   if (typeof found !== 'string' || hosts.some(host => isOwnHost(found, host))) return found
   return problem('edge_host', source, 'is none of forwardAuth.hosts')
 }
@@ -198,12 +198,12 @@ function hostIn(
  * all are trusted proxies, the first of them is the client.
  */
 function clientIn(
-  { fields }: Request,
+  given: GivenFields,
   { address: source }: Contract,
   trusted: AddressSet,
 ): string | CheckProblem {
   // Edges may add a line of their own, which means the same as a longer list (RFC 9110 section 5.3).
-  const found = spelling(fields, source.field)
+  const found = spelling(given, source.field)
   if (found.odd) return problem('edge_client', source, 'came in another spelling as well')
   const list = found.values.join(',')
   if (found.values.length === 0) return problem('edge_client', source, 'is missing')
@@ -221,12 +221,12 @@ function clientIn(
 
 /** The value of a source that is present once, and in no other spelling. */
 function sourceIn(
-  { fields }: Request,
+  given: GivenFields,
   source: Source,
   name: 'method' | 'target' | 'host' | 'secret',
 ): string | CheckProblem {
   const wrong = (why: string) => problem(`edge_${name}`, source, why)
-  const { values, odd } = spelling(fields, source.field)
+  const { values, odd } = spelling(given, source.field)
   const [value, ...more] = values
   if (odd) return wrong('came in another spelling as well')
   if (value === undefined || value === '') return wrong('is missing')
@@ -235,20 +235,23 @@ function sourceIn(
 }
 
 /** The lines of a name, and whether there are others that CGI, WSGI and similar interfaces read as the same. */
-function spelling(fields: Fields, field: string) {
-  const values: string[] = []
-  let odd = false
-  const { flat } = fields
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    const name = flat[i] ?? ''
-    if (name.length !== field.length) continue
-    if (sameName(name, field)) values.push(flat[i + 1] ?? '')
-    else if (sameName(name.replace(NOT_PLAIN, '-'), field)) odd = true
-  }
-  return { values, odd }
+function spelling({ fields, odd }: GivenFields, field: string) {
+  return { values: fields.all(field), odd: odd.some(name => isSameField(name, field)) }
 }
 
-const NOT_PLAIN = /[^A-Za-z0-9]/g
+/** The names in another spelling than with single hyphens. A source is a row of the table, or of our prefix. */
+function oddNames({ flat }: Fields): readonly string[] {
+  return flat.filter((name, index) => {
+    return index % 2 === 0 && ODD.test(name) && foreignName(name) !== undefined
+  })
+}
+
+const ODD = /[^A-Za-z0-9-]|^-|--|-$/
+
+interface GivenFields {
+  readonly fields: Fields
+  readonly odd: readonly string[]
+}
 
 /** What a check asks about: a request of the client, with the ID of the check. */
 function askedAbout(

@@ -19,7 +19,23 @@ import { keySetPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
 import type { ReadSession } from '../session/token.ts'
 import { refusedPath, renewalPath } from './gateway-paths.ts'
 
+/** The verdicts that let a request pass. */
+export type Passing =
+  /** `expires` is the moment at which the token ends; undefined when it never ends, and for a path. */
+  | {
+      readonly verdict: 'passthrough'
+      readonly because: 'path' | 'token'
+      readonly name: string
+      readonly expires?: Milliseconds | undefined
+    }
+  /** The request is a preflight for a page of another origin, and the settings let it pass. */
+  | { readonly verdict: 'preflight' }
+  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  /** A rule lets anyone pass, and there is no session. */
+  | { readonly verdict: 'anyone' }
+
 export type Verdict =
+  | Passing
   | { readonly verdict: 'loop' }
   | { readonly verdict: 'saml' }
   /** The request asks for a public document: the keys of the signed identity, the logo of the pages, the script for pages of the application. */
@@ -34,18 +50,6 @@ export type Verdict =
   | { readonly verdict: 'renewal'; readonly session: ReadSession }
   /** An edge shows this page for what the rules refuse. */
   | { readonly verdict: 'refused-page'; readonly session: ReadSession | undefined }
-  /** `expires` is the moment at which the token ends; undefined when it never ends, and for a path. */
-  | {
-      readonly verdict: 'passthrough'
-      readonly because: 'path' | 'token'
-      readonly name: string
-      readonly expires?: Milliseconds | undefined
-    }
-  /** The request is a preflight for a page of another origin, and the settings let it pass. */
-  | { readonly verdict: 'preflight' }
-  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
-  /** A rule lets anyone pass, and there is no session. */
-  | { readonly verdict: 'anyone' }
   /** No rule allows the request, and another login would not change that. */
   | {
       readonly verdict: 'refused'

@@ -5,7 +5,6 @@
  * and upgrades alike. Responses of the backend lose the cookies it may not set.
  *
  * # Facts
- * - CGI, WSGI, Rack, PHP and others read `X_Authproxy_User` and `X-Authproxy-User` as one name.
  * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written anew.
  * - Servers cut off field lines behind a number of them without an error: so ours come first.
  */
@@ -13,9 +12,8 @@ import { setCookieName } from '../../http/message/cookie.ts'
 import { Fields, sameName } from '../../http/message/field.ts'
 import { endToEndFields } from '../../http/message/hop-by-hop.ts'
 import { withValidTrace } from '../../http/message/trace-context.ts'
-import { withoutForwarding } from '../../http/proxy/forwarded.ts'
+import { type ForeignNames, treatments } from '../access/foreign-names.ts'
 import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
-import { isIdentityField } from '../config/field-names.ts'
 
 /** What is added to the fields of a client. */
 interface Added {
@@ -25,8 +23,8 @@ interface Added {
   readonly own: Fields
   /** Whether the identity has Basic credentials. */
   readonly basicAuth: boolean
-  /** Names in which a backend could read an identity, besides ours (config/field-names.ts). */
-  readonly stripped: RegExp
+  /** The names that a client may not say (config/field-names.ts). */
+  readonly stripped: ForeignNames
 }
 
 /** Ours, and behind them the fields of the client that are end-to-end and claim nothing. */
@@ -35,11 +33,9 @@ export function backendFields(
   { identity, own, basicAuth, stripped }: Added,
 ): Fields {
   const flat = [...(identity?.flat ?? []), ...own.flat]
-  const harmless = withoutOwnCookies(withoutForwarding(client))
-  for (const [name, value] of withValidTrace(endToEndFields(harmless))) {
+  for (const [name, value] of withValidTrace(endToEndFields(withoutOwnCookies(client)))) {
     // Host is written with the request line (http/client/request.ts).
-    if (isIdentityField(name) || stripped.test(name) || isOddlySpelt(name)) continue
-    if (sameName(name, 'Host')) continue
+    if (isRemoved(name, stripped) || sameName(name, 'Host')) continue
     // With Basic credentials as identity, those of a client would claim to be another user.
     if (basicAuth && claimsBasic(name, value, identity !== undefined)) continue
     flat.push(name, value)
@@ -48,18 +44,19 @@ export function backendFields(
 }
 
 /** Trailer fields a client or a backend may send: none that claims anything, and none that belongs into a head (RFC 9110 6.5.1). */
-export function harmlessTrailers(fields: Fields, stripped: RegExp): Fields {
-  const flat: string[] = []
-  for (const [name, value] of withoutForwarding(endToEndFields(fields))) {
-    if (isIdentityField(name) || stripped.test(name)) continue
-    if (HEAD_ONLY.test(name) || isOddlySpelt(name)) continue
-    flat.push(name, value)
-  }
-  return Fields.fromFlat(flat)
+export function harmlessTrailers(fields: Fields, stripped: ForeignNames): Fields {
+  return endToEndFields(fields).where(name => {
+    return !isRemoved(name, stripped) && !HEAD_ONLY.test(name)
+  })
 }
 
 const HEAD_ONLY =
-  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|forwarded|x[-_]forwarded[-_].*|x[-_]real[-_]ip|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary|traceparent|tracestate)$/i
+  /^(?:authorization|cookie|set-cookie|clear-site-data|host|content-.*|x[-_]forwarded[-_].*|cache-control|expect|if-.*|range|max-forwards|age|date|location|vary|traceparent|tracestate)$/i
+
+function isRemoved(name: string, stripped: ForeignNames): boolean {
+  const row = stripped.of(name)
+  return row !== undefined && treatments[row.family].gateway === 'removed'
+}
 
 /** The fields of a response of the backend, which can neither end nor make sessions of ours. */
 export function harmlessAnswer(fields: Fields): Fields {
@@ -85,18 +82,6 @@ function withoutCookiesType(value: string): string {
   const all = types.includes('"*"') ? ['"cache"', '"storage"', '"executionContexts"'] : types
   return all.join(', ')
 }
-
-/** Names some read as those of fields that say where a message ends, or whom it is for: `Transfer_Encoding`. */
-function isOddlySpelt(name: string): boolean {
-  if (name.length > LONGEST_DECISIVE || !name.includes('_')) return false
-  return DECISIVE.has(name.toLowerCase().replaceAll('_', '-'))
-}
-
-const DECISIVE: ReadonlySet<string> = new Set([
-  ...['content-length', 'transfer-encoding', 'host', 'connection', 'upgrade'],
-])
-
-const LONGEST_DECISIVE = Math.max(...[...DECISIVE].map(name => name.length))
 
 function claimsBasic(name: string, value: string, known: boolean): boolean {
   return sameName(name, 'Authorization') && (known || /^\s*basic(?:\s|$)/i.test(value))

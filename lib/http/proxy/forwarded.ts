@@ -1,6 +1,6 @@
 /**
  * The client's address behind other proxies, and what the next hop learns of it: X-Forwarded-For and its relatives. Only peers that the
- * operator trusts are believed, and the next hop gets our own fields in place of those received.
+ * operator trusts are believed. Which fields of a client have to go before ours are added, the caller decides.
  */
 import { type AddressSet, normaliseAddress } from '../../ip.ts'
 import { Fields } from '../message/field.ts'
@@ -33,11 +33,6 @@ export function forwardedAddress(text: string): string | undefined {
   return withPort?.[1] === undefined ? undefined : normaliseAddress(withPort[1])
 }
 
-/** The fields without those that say who the client is, how the request came, or that it asked for another target. */
-export function withoutForwarding(fields: Fields): Fields {
-  return fields.where(name => !isForwarding(name))
-}
-
 /** The fields that tell the next hop about the client. */
 export function forwardingFields(of: {
   readonly client: string
@@ -51,29 +46,3 @@ export function forwardingFields(of: {
     ['X-Forwarded-Host', of.host],
   )
 }
-
-/** Whether `withoutForwarding` drops the field. The spelling does not matter: frameworks read `X_Forwarded_For` as the same field. */
-export function isForwarding(name: string): boolean {
-  if (name.length > LONGEST_FORWARDING) return false
-  return FORWARDING.has(name.toLowerCase().replace(/[^a-z0-9]/g, '-'))
-}
-
-const FORWARDING: ReadonlySet<string> = new Set([
-  ...['forwarded', 'x-real-ip', 'x-forwarded', 'x-forwarded-for', 'x-forwarded-proto'],
-  ...['x-forwarded-host', 'x-forwarded-port', 'x-forwarded-by', 'x-forwarded-server'],
-  ...['x-forwarded-scheme', 'x-forwarded-protocol', 'x-forwarded-ssl', 'x-client-ip'],
-  ...['x-cluster-client-ip', 'x-original-forwarded-for', 'true-client-ip', 'cf-connecting-ip'],
-  ...['x-url-scheme', 'x-scheme', 'front-end-https', 'x-host', 'x-original-host'],
-  // CGI programs read this field as HTTP_PROXY, and send their own requests there (httpoxy).
-  'proxy',
-  // Some servers take these for the requested path (IIS, Symfony, Zend, Envoy), and we have judged another path.
-  ...['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-original-path', 'x-override-url'],
-  ...['x-forwarded-uri', 'x-forwarded-url', 'x-forwarded-path', 'x-forwarded-prefix'],
-  'x-envoy-original-path',
-  // Servers cut this prefix off the path before they choose what to run. gunicorn takes the first two names, with "_", from a proxy on the
-  // same machine, Daphne takes the third, and middleware for WSGI takes the last.
-  ...['script-name', 'path-info', 'daphne-root-path', 'x-script-name'],
-])
-
-/** The length of the longest name. To respell a name of a megabyte takes a tenth of a second. */
-const LONGEST_FORWARDING = Math.max(...[...FORWARDING].map(name => name.length))

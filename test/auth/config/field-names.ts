@@ -2,11 +2,11 @@
  * The names of the fields in which a backend reads who asks: what is sent, what is removed from clients, what is no name.
  */
 import t, { type Test } from 'tap'
+import { isSameField } from '../../../lib/auth/access/foreign-names.ts'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
 import {
   fieldNameProblem,
   fieldNames,
-  isSameField,
   strippedNames,
 } from '../../../lib/auth/config/field-names.ts'
 import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
@@ -167,11 +167,11 @@ t.test('what only resembles one of the names is passed on', t => {
     ...['Remote-Users', 'Remote', 'RemoteUser', 'X-Remote-User', 'Remote-User-Agent'],
     ...['X-Auth-Request-Redirect', 'X-WebAuth', 'My-Remote-User'],
   ]) {
-    t.notOk(stripped.test(name), name)
+    t.notOk(stripped.of(name), name)
   }
   const before = performance.now()
-  stripped.test(`Remote${'-'.repeat(1_000_000)}x`)
-  stripped.test('-'.repeat(1_000_000))
+  stripped.of(`Remote${'-'.repeat(1_000_000)}x`)
+  stripped.of('-'.repeat(1_000_000))
   t.ok(performance.now() - before < 2000, 'in linear time')
   t.ok(isSameField('X-Own-Name', 'x_own.name'))
   t.notOk(isSameField('X-Own-Name', 'XOwn-Name'))

@@ -31,7 +31,7 @@ async function examined(
 for (const name of realEdges) {
   t.test(`${name} as it is shipped`, { skip: lacking(name) }, async t => {
     const found = await examined(t, name)
-    t.equal(found.length, 21)
+    t.equal(found.length, 22)
     for (const { what, state, found: text } of found) t.equal(state, 'right', `${what}: ${text}`)
   })
 }
@@ -113,6 +113,26 @@ const mistakes: readonly Mistake[] = [
       'identity',
       /^X-Authproxy-User of the check does not reach the application/,
       /auth_request_set \$ap_user \$upstream_http_x_authproxy_user;/,
+    ],
+  ],
+  [
+    'a beginning of the path that a client names reaches the application',
+    ...(['nginx', protect] as const),
+    ['proxy_set_header Daphne-Root-Path "";', ''],
+    [
+      'words of a client',
+      /^a client's own Daphne-Root-Path reaches the application\. The check refuses/,
+      / proxy_set_header Daphne-Root-Path "";$/,
+    ],
+  ],
+  [
+    'a path that the application names is not judged',
+    ...(['nginx', protect] as const),
+    ['if ($authproxy_path != $uri) { return 403; }', ''],
+    [
+      'redirects of the application',
+      /^X-Accel-Redirect of the application leads to another path/,
+      /if \(\$authproxy_path != \$uri\) \{ return 403; \}/,
     ],
   ],
   [

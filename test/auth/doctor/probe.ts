@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { seal } from '../../../lib/auth/keys/seal.ts'
 import {
   fingerprint,
   type ProbeAnswer,
@@ -8,8 +9,7 @@ import {
   readQuestion,
   sealAnswer,
   sealQuestion,
-} from '../../../lib/auth/doctor/probe.ts'
-import { seal } from '../../../lib/auth/keys/seal.ts'
+} from '../../../lib/auth/probe/probe.ts'
 import { domain, gatewayConfig, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'

@@ -3,10 +3,13 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { foreignNames } from '../../../lib/auth/access/foreign-names.ts'
 import { contracts } from '../../../lib/auth/forward-auth/contract.ts'
 import { identityFieldNames } from '../../../lib/auth/identity/identity-fields.ts'
 import { isRecord } from '../../../lib/json.ts'
 import { packageRoot } from '../../../lib/package.ts'
+import { fatesAt, foreignTable } from '../../fixtures/edges/edge-files.ts'
+import { spellingsOf } from '../../fixtures/gateway/foreign.ts'
 import { gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 
 const read = (file: string) => readFile(join(packageRoot(), 'packaging/edges', file), 'utf8')
@@ -99,6 +102,35 @@ t.test('Envoy fails closed, sends what a check needs, and copies every field', a
       return how === 'exact' ? plain === word : plain.startsWith(word)
     })
   for (const name of [...all, 'Cookie']) t.ok(isCopied(name), name)
+})
+
+/** The families whose fields the edge itself has to remove or write; the names that are sent are those of an identity. */
+const removed = foreignNames.filter(({ family }) => !['override', 'framing'].includes(family))
+
+for (const edge of Object.keys(contracts)) {
+  t.test(`95: ${edge} removes every field a client may not say, in every spelling`, async t => {
+    const fate = await fatesAt(edge)
+    for (const { name } of removed) {
+      for (const spelt of spellingsOf(name)) {
+        // Only servers of one kind read a hyphen at the end, and they take it for an underscore.
+        t.not(fate(spelt), 'passes', spelt)
+      }
+    }
+    for (const name of ['X-Requested-With', 'Accept', 'Destination', 'Authorization']) {
+      t.equal(fate(name), 'passes', name)
+    }
+  })
+}
+
+t.test('the page has the table, with what each edge does', async t => {
+  const page = await readFile(join(packageRoot(), 'docs/forward-auth.md'), 'utf8')
+  const table = await foreignTable()
+  for (const row of table) t.ok(page.includes(`${row}\n`), row)
+  t.equal(
+    page.match(/^\| `[^|]*`(?: \|[^|]*){9} \|$/gm)?.length,
+    table.length - 2,
+    'and no other row',
+  )
 })
 
 t.test('a page tells of each edge', async t => {

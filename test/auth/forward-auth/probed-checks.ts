@@ -8,7 +8,7 @@ import {
   probePath,
   readAnswer,
   sealQuestion,
-} from '../../../lib/auth/doctor/probe.ts'
+} from '../../../lib/auth/probe/probe.ts'
 import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { freePort } from '../../fixtures/process/ports.ts'

@@ -7,6 +7,7 @@ import { pathAndQuery } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate/gate.ts'
+import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../../probe/probe.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
@@ -18,7 +19,6 @@ import {
   publicHost,
   sendProbe,
 } from '../facts.ts'
-import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../probe.ts'
 import { largestSample, type Sample } from './sessions.ts'
 
 /** A query that two servers may read differently. */

@@ -63,6 +63,7 @@ const checks: readonly Check[] = [
   checkingEdge('check', 'does the edge ask before it forwards?', forwardAuth.question),
   checkingEdge('identity', 'does it come from the check alone?', forwardAuth.identity),
   checkingEdge('words of a client', 'are they dropped?', forwardAuth.claims),
+  checkingEdge('redirects of the application', 'are they judged?', forwardAuth.redirects),
   checkingEdge('judged path', 'is it the one that was sent?', forwardAuth.target),
   checkingEdge('judged method', 'is it that of the request?', forwardAuth.method),
   checkingEdge('judged client', 'is its address that of the peer?', forwardAuth.client),

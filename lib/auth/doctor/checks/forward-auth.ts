@@ -2,16 +2,23 @@
  * Checks an edge that asks this service about each request and forwards it itself: whether the edge asks, what it says about
  * the request, which fields of a client reach the application, and how it answers when the check denies the request or fails.
  *
- * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe.ts).
+ * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe/probe.ts).
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
+import {
+  type Family,
+  foreignName,
+  foreignNames,
+  isSameField,
+  treatments,
+} from '../../access/foreign-names.ts'
 import type { Config } from '../../config/config.ts'
-import { isSameField } from '../../config/field-names.ts'
-import type { Edge } from '../../config/setting-forward-auth.ts'
-import { contracts } from '../../forward-auth/contract.ts'
+import { type Edge, edges } from '../../config/setting-forward-auth.ts'
+import { contracts, isSource } from '../../forward-auth/contract.ts'
 import { probedIdentity } from '../../forward-auth/probed-checks.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
@@ -21,7 +28,6 @@ import {
   oncePerExamination,
   type ProbeResult,
 } from '../facts.ts'
-import { oddPath, probePath, type SeenCheck } from '../probe.ts'
 import { insteadText, type ProbeWay, send, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>
@@ -31,25 +37,46 @@ export type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer 
 
 /** The user a client claims to be, in fields that name the user. */
 const CLAIM = 'doctor-claims-to-be-another'
+/** What a client claims in the fields of a family. An edge may take an address for one, so there is no claim of it. */
+const CLAIMS: Readonly<Partial<Record<Family, string>>> = {
+  path: '/doctor-claims',
+  file: '/doctor-claims',
+  method: 'TRACE',
+  host: 'doctor-claims.example',
+  way: 'doctor-claims',
+  address: 'doctor-claims',
+}
+/** Fields that applications believe about the way, the path or the host of a request. The check of the address tries X-Forwarded-For. */
+const WAYS = foreignNames.flatMap(({ name, family }) => {
+  const claim = CLAIMS[family]
+  if (claim === undefined || name === 'X-Forwarded-For') return []
+  return [[name, name === 'Forwarded' ? `host=${claim}` : claim] as const]
+})
+/** Those of them that an edge sends with its checks. */
+const SOURCES = WAYS.filter(([name]) => edges.some(edge => isSource(edge, name)))
+/** Fields of one probe. HAProxy refuses a request with a hundred. */
+const MOST_CLAIMS = 40
+
 /** Names that an application could read as X-Authproxy-User, or as names of other proxies. */
+const USERS = foreignNames.filter(
+  ({ name, family }) => family === 'identity' && /user$/i.test(name),
+)
 const SPELLINGS = [
-  ...['X_Authproxy_User', 'X-Authproxy_User', 'X_Authproxy-User', 'X.Authproxy.User'],
-  ...['X-Authproxy.User', 'x!authproxy!user', 'X-AUTHPROXY-USER_'],
-  ...['Remote_User', 'Remote.User', 'X_Auth_Request_User', 'X_WEBAUTH_USER'],
+  ...['X-Authproxy_User', 'X_Authproxy-User', 'X-Authproxy.User', 'x!authproxy!user'],
+  ...['X-AUTHPROXY-USER_', ...oddSpellings('X-Authproxy-User')],
+  ...USERS.flatMap(({ name }) => [name, ...oddSpellings(name)]),
 ]
-/** Fields that applications believe about the way and the path of a request. */
-const WAYS: ReadonlyArray<readonly [string, string]> = [
-  ['X-Forwarded-Uri', '/doctor-claims'],
-  ['X-Forwarded-Method', 'TRACE'],
-  ['X-Forwarded-Host', 'doctor-claims.example'],
-  ['X-Forwarded-Prefix', '/doctor-claims'],
-  ['X-Original-URI', '/doctor-claims'],
-  ['X-Original-URL', '/doctor-claims'],
-  ['X-Original-Method', 'TRACE'],
-  ['X-Original-Host', 'doctor-claims.example'],
-  ['X-Rewrite-URL', '/doctor-claims'],
-  ['Forwarded', 'host=doctor-claims.example'],
-]
+
+/** A name as servers write hyphens that CGI, WSGI and Rack know as underscores. */
+function oddSpellings(name: string): readonly string[] {
+  return [name.replaceAll('-', '_'), name.replaceAll('-', '.')]
+}
+
+/** The names that can arrive at an edge at all: Envoy refuses a request with an underscore in a name. */
+function arriving(names: readonly string[], edge: Edge | undefined): readonly string[] {
+  return edge === 'envoy' ? names.filter(name => !name.includes('_')) : names
+}
+
 const MOST_NAMED = 6
 
 interface Checked extends ProbeResult {
@@ -65,11 +92,12 @@ async function sendChecked(of: Examination, way: ProbeWay): Promise<Checked> {
 /** A probe with everything a client could claim, sent by the way of the application. */
 const wholeWay = oncePerExamination((of: Examination) => {
   const names = namesOf(of.config).filter(name => name !== 'Authorization')
-  const claims = [...new Set([...names, ...SPELLINGS])].map(name => [name, CLAIM] as const)
+  const spelt = arriving(SPELLINGS, of.config.forwardAuth?.edge)
+  const claims = [...new Set([...names, ...spelt])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
     ['X-Forwarded-For', claimedFields.forwardedFor],
     ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
-    ...WAYS,
+    ...SOURCES,
     ...claims,
   )
   return sendChecked(of, { path: probePath + oddPath, query: 'x=%20&y=1+2', fields })
@@ -171,18 +199,45 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
   return goodFinding(`${wanted.length} fields of the check arrive, none of a client`)
 }
 
-/** Checks that fields of a client about the way of its request do not reach the application. */
+/** Checks that fields of a client about the way, the path or the host of its request do not reach the application. */
 export async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const { answer } = await wholeWay(of)
-  if (answer === undefined) return undefined
-  const passed = answer.telling
-    .filter(line => /doctor-claims(?!-to-be)|: TRACE$/.test(line))
-    .map(line => line.replace(/:.*/, ''))
-  if (passed.length === 0) return goodFinding('none of a client reaches the application')
+  const odd = WAYS.flatMap(([name, claim]) => {
+    return arriving([name.replaceAll('-', '_')], edge).map(spelt => [spelt, claim] as const)
+  })
+  const passed = new Set<string>()
+  for (const all = [...WAYS, ...odd]; all.length > 0; ) {
+    const fields = Fields.of(...all.splice(0, MOST_CLAIMS))
+    const { answer } = await sendChecked(of, { path: probePath, fields })
+    if (answer === undefined) return undefined
+    for (const line of answer.telling) {
+      if (/doctor-claims(?!-to-be)|: TRACE$/.test(line)) passed.add(line.replace(/:.*/, ''))
+    }
+  }
+  if (passed.size === 0) return goodFinding('none of a client reaches the application')
+  const names = [...passed]
+  const isRefused = names.every(name => {
+    const family = foreignName(name)?.family
+    return family !== undefined && treatments[family].check === 'refused' && !isSource(edge, name)
+  })
+  const may = isRefused ? '. The check refuses such requests' : ', which may believe it'
   return doubtfulFinding(
-    `a client's own ${some(passed)} reaches the application, which may believe it`,
-    forEach(passed, LINES[edge].drop),
+    `a client's own ${some(names)} reaches the application${may}`,
+    forEach(names, LINES[edge].drop),
   )
+}
+
+/** Checks that what an application names in X-Accel-Redirect is not served because another path was judged. */
+export async function redirects(of: Examination): Promise<Answer> {
+  const { answer, check } = await sendChecked(of, { redirects: true, path: probePath })
+  if (answer === undefined || check === undefined) return undefined
+  if (withoutQuestion(answer.target) !== redirectedPath) return goodFinding('they are not obeyed')
+  // Fields of a check show that the request has come by the way of the application, and not to the gateway listener.
+  return answer.telling.some(line => line.endsWith(`: ${probedIdentity}`))
+    ? wrongFinding(
+        'X-Accel-Redirect of the application leads to another path, and no rule has judged that path',
+        'nginx: if ($authproxy_path != $uri) { return 403; } in the snippet, and map and set of $authproxy_path in the site; see packaging/edges/nginx',
+      )
+    : goodFinding('the path that they name is judged as well')
 }
 
 /** Is the request judged that the application gets? */
@@ -207,7 +262,7 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
 
 /** Checks that the edge says the method of the request. Most edges make each check a GET. */
 export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
-  const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...WAYS)
+  const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...SOURCES)
   const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
   const { outcome, check } = await sendChecked(of, { path: '/', method: 'POST', fields, content })
   if (check === undefined) {

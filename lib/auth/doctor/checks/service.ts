@@ -4,10 +4,10 @@
 import { Fields } from '../../../http/message/field.ts'
 import { formatAuthority, type TargetUri } from '../../../http/message/target.ts'
 import { packageVersion } from '../../../package.ts'
+import { fingerprint } from '../../probe/probe.ts'
 import { ask, type Outcome } from '../ask.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import { addressOf, directProbe, dynamicFile, type Examination, isOurMetadata } from '../facts.ts'
-import { fingerprint } from '../probe.ts'
 
 export async function instance(of: Examination): Promise<Answer> {
   const { config } = of

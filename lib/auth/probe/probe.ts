@@ -12,7 +12,8 @@
  *
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
- * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail) }
+ * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail), "redirects" (whether the
+ * answer is to lead nginx elsewhere) }
  * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 
@@ -23,14 +24,12 @@ import { asksForWebSocket } from '../../http/message/hop-by-hop.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { originForm, pathAndQuery } from '../../http/message/target.ts'
-import { isForwarding } from '../../http/proxy/forwarded.ts'
 import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { isIdentityField } from '../config/field-names.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
@@ -43,6 +42,9 @@ export const probePath = '/__authproxy/probe'
 
 /** Octets that two servers may read differently; the application has to receive them unchanged. */
 export const oddPath = '/doctor/a%2Fb/%C3%A4;v=1//c'
+
+/** The path to which a probe that asks for it is led, in the words that an application has for nginx. */
+export const redirectedPath = `${probePath}/redirected`
 
 /** The member of a query in which a question stands. */
 export const probeMember = 'authproxy-probe'
@@ -70,6 +72,8 @@ export interface ProbeQuestion {
   readonly about?: string | undefined
   /** Whether the check of this probe has to fail, which shows how the edge answers then. */
   readonly fails?: boolean | undefined
+  /** Whether the answer is to name another path in X-Accel-Redirect, which shows whether the edge serves that path. */
+  readonly redirects?: boolean | undefined
 }
 
 const text = (found: unknown) => (typeof found === 'string' ? found : '')
@@ -162,13 +166,19 @@ export function readQuestion(
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const { nonce, padding, until, about, fails } = opened(value, 'doctor-question', keys) ?? {}
+  const { nonce, padding, until, about, fails, redirects } =
+    opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined
   if (about !== undefined && (typeof about !== 'string' || about.length > 64)) return undefined
-  const failing = fails === true ? { fails } : {}
-  return { nonce, padding, ...(about === undefined ? {} : { about }), ...failing }
+  return {
+    nonce,
+    padding,
+    ...(about === undefined ? {} : { about }),
+    ...(fails === true ? { fails } : {}),
+    ...(redirects === true ? { redirects } : {}),
+  }
 }
 
 /** The question of a request: in the field, or for `probePath` in the query. Undefined when there is no valid one. */
@@ -251,10 +261,23 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
     }
     const keys = parts.keys.sealingKeys()
     return textResponse(200, sealAnswer(answer, { keys, random }), {
-      fields: Fields.of(['Cache-Control', 'no-store'], ...padding(question.padding)),
+      fields: Fields.of(
+        ['Cache-Control', 'no-store'],
+        ['X-Accel-Redirect', redirectOf(question, place)],
+        ...padding(question.padding),
+      ),
       facts: { outcome: 'probe' } satisfies OutcomeFacts,
     })
   }
+}
+
+/** The path to which the answer leads nginx, with the same question; undefined for other probes, and for those that were led there. */
+function redirectOf(
+  { redirects }: ProbeQuestion,
+  { path, query }: { readonly path: string; readonly query?: string | undefined },
+): string | undefined {
+  const leads = redirects === true && path !== redirectedPath
+  return leads ? `${redirectedPath}?${query ?? ''}` : undefined
 }
 
 /** The number of cookies that a server sees in the fields. */
@@ -265,9 +288,7 @@ export function cookiePairsOf(fields: Fields): number {
 /** The fields in which an application could read the user, or the way of the request. */
 function tellingFields(fields: Fields, { identityFields }: Config): readonly string[] {
   const { stripped } = identityFields
-  const telling = [...fields].filter(([name]) => {
-    return isIdentityField(name) || stripped.test(name) || isForwarding(name)
-  })
+  const telling = [...fields].filter(([name]) => stripped.of(name) !== undefined)
   return telling.slice(0, MOST_FIELDS).map(line => line.join(': ').slice(0, LONGEST_FIELD))
 }
 
