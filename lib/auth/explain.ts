@@ -113,6 +113,12 @@ const certificate =
 const document =
   'The key is right, so changing certificates does not help. The identity provider encrypts something that is no XML document in its place: the record says what is wrong with it.'
 
+const tooMuch = [
+  'Have the identity provider send the groups this application needs, and no others: it calls that a filter of the group claim.',
+  'Or raise saml.responseSize, the largest answer that is taken; the number of elements rises with it.',
+  'What the session keeps is another matter: identity.groups, identity.only and session.cookieSize.',
+] as const
+
 const ADVICE = {
   idp_status: [
     'The identity provider refused the login itself; its own log says why.',
@@ -189,6 +195,15 @@ const ADVICE = {
   encryption_document: [document],
   encryption_algorithm: [
     'At the identity provider choose AES-128 or AES-256 in GCM or CBC for the content, and RSA-OAEP for the key. RSA PKCS #1 1.5 is never taken.',
+  ],
+  encryption_limit: tooMuch,
+  'xml_too-large': tooMuch,
+  'xml_too-many-elements': tooMuch,
+  'xml_too-many-attributes': tooMuch,
+  'xml_too-many-references': tooMuch,
+  form_too_large: tooMuch,
+  'logout form_too_large': [
+    'A message about signing out names one person: what came is none of an identity provider, or belongs to another address.',
   ],
   encryption_form: [
     'The encrypted element has no readable EncryptedData or EncryptedKey with a CipherValue inside it.',

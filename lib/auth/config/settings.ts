@@ -295,6 +295,9 @@ export const settings = group('', {
     loginTime: setting(duration('1m', '1h'), '10m').says(
       'Time limit for a login, from the redirect to the identity provider to the return.',
     ),
+    responseSize: setting(size('256K', '4M'), '1M').says(
+      'Largest answer of the identity provider to a login, as XML. Its elements are limited with it, to one for each 128 bytes. The default lets the 1,015 groups pass that Active Directory allows a person, with names of 300 bytes, encrypted too. Clients may send such messages before they have logged in, so raise it only for an identity provider that needs it.',
+    ),
     allowSHA1: setting(boolean, false).says(
       'Whether signatures over SHA-1 are accepted, which can be forged with enough money.',
     ),

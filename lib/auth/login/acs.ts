@@ -16,7 +16,6 @@ import {
 } from '../../saml/response/check-assertion.ts'
 import type { WrittenInstant } from '../../saml/response/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/response/verify-response.ts'
-import { messageLimits } from '../../saml/xml/message.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { ownValues } from '../access/own-cookies.ts'
 import { browserIn } from '../session/cookie.ts'
@@ -53,11 +52,12 @@ interface Arrival {
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
   const state = stateOf(saml, request)
   const open = state.flows.filter(flow => !flow.done)
-  const posted = await readPost(request, saml, messageLimits)
+  const { responseSize: size } = saml.config()
+  const posted = await readPost(request, saml, { size })
   const relayState = typeof posted === 'object' ? posted.relayState : undefined
   const linkTarget = wayBack(saml, open, relayState)
   const refuse = (refusal: Refusal) => refusalPage(saml, request, { ...refusal, linkTarget })
-  if (typeof posted === 'string') return refuse({ code: posted })
+  if (typeof posted === 'string') return refuse({ code: posted, facts: { limit: size } })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
   const arrival = { saml, request, posted, state, linkTarget }

@@ -66,6 +66,7 @@ export function refusalPage(
       base,
       back: refusal.linkTarget ?? `${base}/`,
       clock: timeText(saml.clock.now()),
+      limit: `${saml.config().responseSize} bytes`,
     },
     facts: {
       ...facts,

@@ -67,7 +67,8 @@ const tooMuch = {
   text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
   person: ['Tell your administrator the reference below.'],
   administrator:
-    'Have the identity provider send the groups this application needs, and no others.',
+    'Have the identity provider send the groups this application needs, and no others, or raise saml.responseSize.',
+  details: [...clocked, ['Largest answer that is taken', '{limit}']],
 } as const
 
 const noLogin = {

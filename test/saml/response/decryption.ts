@@ -17,7 +17,7 @@ function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
   const parsed = parseXml(xml, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   try {
-    return { ok: true, ...decryptParts(readEncrypted(parsed.root), keys) }
+    return { ok: true, ...decryptParts(readEncrypted(parsed.root), { privateKeys: keys }) }
   } catch (error) {
     return refusedBy(error)
   }
