@@ -73,6 +73,7 @@ export function adviceOn(failure: FailureRecord): readonly string[] {
     const found = STATUSES.filter(([name]) => status.includes(name))
     return found.length === 0 ? ADVICE['idp_status'] : found.map(([, sentence]) => sentence)
   }
+  if (code === 'access_refused') return facts['unreadAttributes'] === undefined ? [] : LOOSE
   if (code === 'request_not_kept') return KEPT.get(`${facts['because']}`) ?? []
   if (code.endsWith('signature_algorithm') && isCanonicalisation(findings)) {
     return [
@@ -93,6 +94,12 @@ function isAdvised(code: string): code is keyof typeof ADVICE {
 function isCanonicalisation(findings: FailureRecord['findings']): boolean {
   return findings.some(({ what }) => what === 'CanonicalizationMethod' || what === 'Transforms')
 }
+
+/** The advice on a refusal by a rule where attributes of the last login have names like known ones. */
+const LOOSE: readonly string[] = [
+  'The last login brought the attributes of `unreadAttributes`, which nothing reads: their names differ from known ones in capitals or in what stands before them. So the person may lack what the rule asks for.',
+  'identity.looseNames: true reads them too; or name them under identity.attributes, or as we know them at the identity provider.',
+]
 
 const clocks = [
   'Set the clocks of this server and of the identity provider by NTP.',

@@ -29,6 +29,7 @@ import {
   attributeName,
   chosenNames,
   domain,
+  loginStatus,
   moment,
   origin,
   pathPrefix,
@@ -270,6 +271,13 @@ export const settings = group('', {
     ),
   }),
 
+  login: group('How a login begins in a browser.', {
+    status: setting(loginStatus, 401).says(
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/edges-that-replace-pages.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'It costs this: a program that follows redirects gets the page of the identity provider where it got a 401; a service worker that stores every navigation may store the page that begins a login; and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts are answered with 401 in any case.',
+    ),
+  }),
+
   saml: group('How logins are asked for and judged.', {
     nameIDFormat: optionalSetting(
       text,
@@ -421,6 +429,9 @@ export const settings = group('', {
       'The least severe lines that are written.',
     ),
     access: setting(boolean, true).says('Whether every request is written.'),
+    groups: setting(boolean, false).says(
+      'Whether the line `signed in` of a login has the groups of the person, and the other attributes that rules of `access` name. `authproxy access --log` needs them to judge the requests of people by other rules.',
+    ),
   }),
 })
 

@@ -74,14 +74,15 @@ export async function sendProbe(
     padding = 0,
     about,
     fails,
+    status,
     ...question
-  }: Question & Partial<Pick<ProbeQuestion, 'padding' | 'about' | 'fails'>>,
+  }: Question & Partial<Pick<ProbeQuestion, 'padding' | 'about' | 'fails' | 'status'>>,
   reach?: Reach,
 ): Promise<ProbeResult> {
   const { clock, random } = of
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
-  const asked = { nonce, padding, about, fails }
+  const asked = { nonce, padding, about, fails, status }
   const value = keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
   const fields = Fields.of(
     ['Accept', '*/*'],

@@ -153,7 +153,7 @@ async function startSession(
     saml.count('session_refused')
     return established.refuse
   }
-  const { session, setCookie } = established
+  const { session, setCookie, unread } = established
   saml.count('accepted')
   const now = saml.clock.now()
   const ahead = (assertion.issued?.moment ?? now) - now
@@ -168,6 +168,7 @@ async function startSession(
     clockAheadMs: ahead,
     // The replay of a log needs these facts (cli/replay.ts).
     attributes: loggedAttributes(saml, session),
+    unreadAttributes: saml.unread.take(unread),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
     ...futureLogin(assertion.statements[0]?.instant, session),
@@ -188,8 +189,10 @@ async function startSession(
   return { ...redirect(303, location, fields), facts }
 }
 
+/** The attributes that `log.groups` asks for; undefined where it is off. */
 function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
-  const names = saml.config().ruleAttributes
+  const names = saml.config().loggedAttributes
+  if (names.length === 0) return undefined
   return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
 }
 

@@ -126,6 +126,28 @@ export function mapClaims(
   return mapped
 }
 
+/** Tells whether the claims in force read an attribute, and which claim it is like. */
+export function readerOf({
+  claims: more,
+  looseNames,
+}: Pick<Config['identity'], 'claims' | 'looseNames'>) {
+  const table = claimTable(more)
+  const names = new Set([...OVERAGE, ...table.flatMap(({ aliases }) => aliases)])
+  const segments = new Map(
+    table.flatMap(({ name, aliases }) => aliases.map(alias => [lastSegment(alias), name] as const)),
+  )
+  return {
+    /** Whether a claim is read from it. An attribute without a value counts as read. */
+    reads: ({ name, friendlyName = '', values }: SamlAttribute): boolean =>
+      names.has(name) ||
+      names.has(friendlyName) ||
+      (looseNames && segments.has(lastSegment(name))) ||
+      values.every(value => trimXml(value) === ''),
+    /** The claim that has an alias with this last segment. */
+    like: (name: string): string | undefined => segments.get(lastSegment(name)),
+  }
+}
+
 /**
  * `DOMAIN\user` is a user of that domain (NetBIOS name). The domain is kept as an attribute. The account name stays as it was
  * sent, since `admin` of one domain is not `admin` of another; only the listed domains are taken from it.

@@ -99,6 +99,15 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
     [{ status: 404, content: good }, /answered 404/],
     [{ status: 203, content: good }, /answered 203/],
     [{ status: 302, content: '' }, /answered 302/],
+    [
+      { status: 301, fields: { Location: 'https://idp.example.org/new?token=x' } },
+      /answered 301 instead of 200; its Location is https:\/\/idp\.example\.org\/new\?…, and redirects are not followed/,
+    ],
+    [{ status: 302, fields: { Location: '/login' } }, /its Location is http:\/\/\S+\/login, and/],
+    [
+      { content: good, fields: { 'Content-Encoding': 'gzip' } },
+      /sends the document with Content-Encoding: gzip, although/,
+    ],
     [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
     [{ content: good.slice(0, -20) }, /well-formed/],
     [{ content: '<html></html>' }, /it is a web page/],
