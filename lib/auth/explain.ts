@@ -73,6 +73,7 @@ export function adviceOn(failure: FailureRecord): readonly string[] {
     const found = STATUSES.filter(([name]) => status.includes(name))
     return found.length === 0 ? ADVICE['idp_status'] : found.map(([, sentence]) => sentence)
   }
+  if (facts['cause'] === 'session_short') return SHORT
   if (code === 'access_refused') return facts['unreadAttributes'] === undefined ? [] : LOOSE
   if (code === 'request_not_kept') return KEPT.get(`${facts['because']}`) ?? []
   if (code.endsWith('signature_algorithm') && isCanonicalisation(findings)) {
@@ -100,6 +101,11 @@ const LOOSE: readonly string[] = [
   'The last login brought the attributes of `unreadAttributes`, which nothing reads: their names differ from known ones in capitals or in what stands before them. So the person may lack what the rule asks for.',
   'identity.looseNames: true reads them too; or name them under identity.attributes, or as we know them at the identity provider.',
 ]
+
+/** The advice on sessions that the IdP ends so soon that they seem lost. */
+const SHORT = [
+  'The assertion has a SessionNotOnOrAfter of seconds or minutes: set a longer lifetime of sessions at the identity provider. session.lifetime can only shorten it.',
+] as const
 
 const clocks = [
   'Set the clocks of this server and of the identity provider by NTP.',

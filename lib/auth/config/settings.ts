@@ -56,7 +56,7 @@ export const settings = group('', {
     'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
   ),
   idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required').says(
-    'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+    'File with the metadata of the identity provider. It is read at start and never again: after a change, restart. A reload says when it has changed since.',
   ),
   idpMetadataProxy: optionalSetting(
     proxyUrl,
@@ -273,8 +273,8 @@ export const settings = group('', {
 
   login: group('How a login begins in a browser.', {
     status: setting(loginStatus, 401).says(
-      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/edges-that-replace-pages.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
-      'It costs this: a program that follows redirects gets the page of the identity provider where it got a 401; a service worker that stores every navigation may store the page that begins a login; and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts are answered with 401 in any case.',
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'It costs this: a service worker that stores every navigation may store the page that begins a login, and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts and programs are answered as before.',
     ),
   }),
 
@@ -285,7 +285,7 @@ export const settings = group('', {
     ).says('The format of NameID that is asked for; with `none` the identity provider chooses.'),
     idpInitiated: setting(boolean, false).says(
       'Whether logins begun at the identity provider are accepted. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
-      'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
+      'Their RelayState may be a path or an address of this host, where the user arrives then: also in capitals, with `http:`, with spaces or letters beyond ASCII, or percent-encoded as a whole. Anything else leads to `/`, and the log says so.',
     ),
     forceAuthn: setting(boolean, false).says(
       'Whether the identity provider is asked to have the user log in anew each time.',

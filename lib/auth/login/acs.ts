@@ -31,9 +31,10 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
+import { backAddress, loginAddress, type Saml } from './parts.ts'
 import { type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
+import { relayedTarget } from './relayed-target.ts'
 import { useOnce } from './replay-cache.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
@@ -176,10 +177,13 @@ async function startSession(
   })
   const { baseUrl } = saml.config()
   let fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
-  let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
+  const location =
+    flow === undefined
+      ? loginAddress(baseUrl, relayedReturn(saml, request, posted.relayState))
+      : backAddress(baseUrl, flow.id)
   if (flow !== undefined) {
-    location = backAddress(baseUrl, flow.id)
-    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
+    const { sessionEnds: ends } = checked.subject
+    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks, ends }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
       // An earlier logout is forgotten, so that a late answer to it cannot end this session.
@@ -196,18 +200,16 @@ function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'
   return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
 }
 
-/**
- * The target of an unsolicited answer. IdPs allow a path, or a whole address, in its RelayState (saml-profiles-2.0-os section
- * 4.1.5). A target of our origin is used; anything else becomes "/".
- */
-function relayedReturn(baseUrl: string, relayState: string): string {
-  if (relayState.length > LONGEST_RELAY) return '/'
-  const own = relayState.startsWith(`${baseUrl}/`)
-  return safeReturn(own ? relayState.slice(baseUrl.length) : relayState)
+/** The target of an answer to no request of ours. A RelayState that names none leads to `/`, and the log says why. */
+function relayedReturn(saml: Saml, request: Request, relayState = ''): string {
+  const { path, ignored } = relayedTarget(saml.config().baseUrl, relayState)
+  if (ignored !== undefined && flowIdIn(relayState) === undefined) {
+    const [shown = ''] = relayState.split(/[?#]/)
+    const facts = { request: request.id, because: ignored, target: shown.slice(0, 200) }
+    saml.log.info('the RelayState is not used: it is no address of this host', facts)
+  }
+  return path
 }
-
-/** The standard allows 80 bytes (saml-bindings-2.0-os section 3.5.3); IdPs accept more. */
-const LONGEST_RELAY = 2000
 
 /**
  * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
@@ -282,7 +284,7 @@ function begunHere({ saml, request, posted: { relayState } }: Arrival): Response
   saml.count('login_begun_here')
   const facts = { request: request.id, setting: 'saml.idpInitiated' }
   saml.log.info('a login begun at the identity provider begins here instead', facts)
-  const address = loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
+  const address = loginAddress(baseUrl, relayedReturn(saml, request, relayState))
   return redirect(303, `${address}&again=1`)
 }
 
@@ -318,7 +320,7 @@ function resumeLogin(
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) {
-    return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
+    return redirect(303, `${baseUrl}${relayedReturn(saml, request, posted.relayState)}`)
   }
   if (flow === undefined || (flow.isReplacement && !signedIn)) {
     return refusalPage(saml, request, { ...refusal, linkTarget })

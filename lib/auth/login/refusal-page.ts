@@ -168,7 +168,10 @@ export async function lostSession(
   const { code, state, loginTarget, ownAddress, setCookie } = lost
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
-  const cause = likelyCause(saml, request, { count, ahead })
+  const now = saml.clock.now()
+  const cause = likelyCause(saml, request, { count, state })
+  const { at: began = now, ends = now } = state.last ?? {}
+  const time = cause === 'session_short' ? ends - began : Math.abs(ahead)
   saml.count(code)
   return saml.failurePage({
     request,
@@ -176,9 +179,9 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      ...roundDuration(Math.round(Math.abs(ahead) / 1000)),
+      ...roundDuration(Math.round(time / 1000)),
       cookies: `${count} (${bytes} bytes)`,
-      clock: timeText(saml.clock.now()),
+      clock: timeText(now),
       base: saml.config().baseUrl,
       back: loginTarget,
       there: ownAddress,
@@ -192,12 +195,13 @@ export async function lostSession(
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
-  { count, ahead }: { readonly count: number; readonly ahead: Milliseconds },
-): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
+  { count, state: { last } }: { readonly count: number; readonly state: LoginState },
+): 'session_short' | 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
+  if (last?.ends !== undefined && last.ends <= saml.clock.now()) return 'session_short'
   // Browsers send session cookies over TLS alone, even if the edge says otherwise.
   if (count > 0) return 'cookie_invalid'
   if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
-  return Math.abs(ahead) > clockSkew ? 'clock' : 'cookie_missing'
+  return Math.abs(last?.ahead ?? 0) > clockSkew ? 'clock' : 'cookie_missing'
 }

@@ -447,6 +447,15 @@ export const failures = {
     administrator:
       'Look whether another site of the parent domain sets a cookie of the same name, or several servers with different keys answer under this name.',
   },
+  /** The session ended as the IdP asked, so soon that the next request begins a login again. */
+  lost_session_short: {
+    ...lost,
+    title: 'Your session ends too soon',
+    text: '{said} The identity provider lets your session here last for {amount} {unit}.',
+    person: ['Tell your administrator the reference below.'],
+    administrator:
+      'The assertion has a SessionNotOnOrAfter of so soon: set a longer lifetime of sessions at the identity provider.',
+  },
   lost_clock: {
     ...lost,
     text: '{said} The clocks of this server and of the identity provider differ by about {amount} {unit}.',

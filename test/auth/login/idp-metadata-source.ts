@@ -72,6 +72,27 @@ async function lab(t: Test) {
   return { directory, clock, log, idp, origin, cache, open, warnings }
 }
 
+t.test('local: a file that has changed since it was read is told once of each change', async t => {
+  const { directory, idp, open, warnings } = await lab(t)
+  const path = join(directory, 'idp.xml')
+  writeFileSync(path, idp.metadata())
+  const source = await open({ idpMetadata: { from: 'file', path } })
+  await source.checkFile()
+  t.equal(source.remark, undefined)
+  writeFileSync(path, idp.metadata({ signOn: 'https://idp.example.org/new' }))
+  await source.checkFile()
+  await source.checkFile()
+  t.match(source.remark, /has changed since it was read: restart/)
+  t.match(warnings(), [/idpMetadataFile has changed/])
+  t.equal(warnings().length, 1)
+  writeFileSync(path, idp.metadata())
+  await source.checkFile()
+  t.equal(source.remark, undefined, 'it is the one in use again')
+  rmSync(path)
+  await source.checkFile()
+  t.equal(source.remark, undefined, 'a file that is gone is not another one')
+})
+
 t.test('remote: downloaded, cached, and refreshed every 30 minutes', async t => {
   const { clock, log, idp, origin, cache, open } = await lab(t)
   origin.at('/metadata', reply({ content: idp.metadata() }))

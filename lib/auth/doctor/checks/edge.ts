@@ -152,18 +152,20 @@ export async function oddPath(of: Examination): Promise<Finding> {
 
 /** Whether the edge passes pages of errors on: a login begins with one, and a refused person reads the reference there. */
 export async function errorPages(of: Examination): Promise<Answer> {
+  // An edge that does not forward the path is the concern of the check of paths.
+  if ((await send(of, { path: returnPath })).answer === undefined) return []
   const replaced: number[] = []
   for (const status of probedStatuses) {
     const { answer, outcome } = await send(of, { path: returnPath, status })
     // What does not answer at all is the concern of other checks.
-    if (!outcome.ok) return undefined
+    if (!outcome.ok) return []
     if (answer === undefined) replaced.push(status)
   }
   if (replaced.length === 0) {
     return goodFinding(`answers with ${probedStatuses.join(', ')} arrive as they were sent`)
   }
   const found = `the edge puts a page of its own in the place of answers with ${replaced.join(', ')}`
-  const mend = `nginx: proxy_intercept_errors off; Apache: ProxyErrorOverride Off; ingress-nginx: no 401, 403, 5xx in custom-http-errors; IIS: <httpErrors existingResponse="PassThrough"/>; Traefik: no errors middleware for them; a CDN: no custom error pages. See docs/edges-that-replace-pages.md`
+  const mend = `nginx: proxy_intercept_errors off; Apache: ProxyErrorOverride Off; ingress-nginx: no 401, 403, 5xx in custom-http-errors; IIS: <httpErrors existingResponse="PassThrough"/>; Traefik: no errors middleware for them; a CDN: no custom error pages. See docs/authproxy.md`
   if (!replaced.includes(401)) {
     return doubtfulFinding(`${found}: the person has no reference to give you`, mend)
   }

@@ -30,6 +30,7 @@ import {
   wrongFinding,
 } from '../check.ts'
 import { directProbe, type Examination, oncePerExamination } from '../facts.ts'
+import type { ProbeAnswer } from '../probe.ts'
 
 /** The metadata in use, if there is any, and the finding about fetching it. */
 export const metadata = oncePerExamination(async of => {
@@ -157,9 +158,16 @@ export function validity({ config, clock }: Examination, { validUntil }: IdpMeta
 /** Compares the metadata read here with what the service uses: a file is read at its start alone. */
 export async function inForce(of: Examination, idp: IdpMetadata): Promise<Answer> {
   const used = (await directProbe(of)).answer
-  // An earlier version does not tell.
-  if (used === undefined || used.idp === '') return []
-  const { instance, saml } = of.config
+  return used === undefined ? undefined : judgeInForce(of.config, used, idp)
+}
+
+/** Judges what the service uses; an earlier version does not tell. */
+export function judgeInForce(
+  { instance, saml }: Config,
+  used: Pick<ProbeAnswer, 'idp' | 'idpKeys'>,
+  idp: Pick<IdpMetadata, 'entityId' | 'keys'>,
+): Answer {
+  if (used.idp === '') return []
   const isFile = saml.idpMetadata.from === 'file'
   const mend = isFile
     ? `the service reads idpMetadataFile at its start: systemctl restart authproxy@${instance}`

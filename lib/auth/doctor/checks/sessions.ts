@@ -29,7 +29,11 @@ export async function size(of: Examination): Promise<Answer> {
 
 /** The attributes that the last login brought and nothing read. */
 export async function attributes(of: Examination): Promise<Answer> {
-  const { unreadAttributes: unread = [] } = (await directProbe(of)).answer ?? {}
+  return judgeUnread((await directProbe(of)).answer?.unreadAttributes ?? [])
+}
+
+/** Judges the names of attributes that nothing reads, each with what it is like. */
+export function judgeUnread(unread: readonly string[]): Answer {
   if (unread.length === 0) return []
   const found = `nothing reads ${unread.join(', ')}`
   return unread.some(name => name.includes(' (like '))
