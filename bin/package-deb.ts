@@ -23,7 +23,7 @@ await run('package-deb', async () => {
       'node-pin': { type: 'string', default: join(packageRoot(), 'packaging/node.json') },
     },
   })
-  const [output = 'dist/deb'] = positionals
+  const [output = 'packages/deb'] = positionals
   const asked = values['with-node'].split(',').filter(word => word !== '')
   const wrong = asked.find(word => !nodeArchitectures.some(known => known === word))
   if (wrong !== undefined) {
@@ -31,6 +31,8 @@ await run('package-deb', async () => {
   }
   const root = resolve(packageRoot())
   process.umask(0o022)
+  // The documented commands install `*_amd64.deb` from here, so that no package of an earlier build may be left.
+  if (positionals.length === 0) await rm(resolve(output), { recursive: true, force: true })
   await mkdir(resolve(output), { recursive: true })
   const { version, at } = buildVersion(packageVersion(), root)
   const work = await mkdtemp(join(tmpdir(), 'package-deb-'))

@@ -1,8 +1,8 @@
 /**
- * Builds the npm packages of both programs: `npm run package:npm [-- DIRECTORY]`, in dist/npm without one. SOURCE_DATE_EPOCH is the
+ * Builds the npm packages of both programs: `npm run package:npm [-- DIRECTORY]`, in packages/npm without one. SOURCE_DATE_EPOCH is the
  * time of every file; without it, the time of the commit.
  */
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
@@ -12,10 +12,11 @@ import { products } from '../tools/packaging/products.ts'
 import { programFiles } from '../tools/packaging/program-files.ts'
 
 await run('package-npm', async () => {
-  const [, , directory = 'dist/npm'] = process.argv
-  const output = resolve(directory)
+  const [, , directory] = process.argv
+  const output = resolve(directory ?? 'packages/npm')
   const root = resolve(packageRoot())
   process.umask(0o022)
+  if (directory === undefined) await rm(output, { recursive: true, force: true })
   await mkdir(output, { recursive: true })
   const build = { root, output, ...buildVersion(packageVersion(), root) }
   for (const product of products) {

@@ -1,6 +1,6 @@
 /**
  * Makes a signed apt repository of the Debian packages, or adds them to one: `npm run package:repository -- DIRECTORY [PACKAGE.deb…]`.
- * Without packages it takes those in dist/deb, where `npm run package:deb` writes them: build them first.
+ * Without packages it takes those in packages/deb, where `npm run package:deb` writes them: build them first.
  *
  * `--key KEY` names a secret key in gpg's keyring by its fingerprint or address. Without it the repository is signed by a new key that is
  * not kept, which is for trying it out. SOURCE_DATE_EPOCH is the date in the Release file.
@@ -23,7 +23,7 @@ await run('package-repository', async () => {
     return exitCodes.usage
   }
   const directory = resolve(given)
-  const packages = files.length > 0 ? files : await built(join(packageRoot(), 'dist/deb'))
+  const packages = files.length > 0 ? files : await built(join(packageRoot(), 'packages/deb'))
   process.umask(0o022)
   const epoch = process.env['SOURCE_DATE_EPOCH']
   const at = epoch === undefined ? Math.floor(Date.now() / 1000) : Number(epoch)
@@ -38,7 +38,7 @@ await run('package-repository', async () => {
         ]
       : []),
     'Serve the directory with any web server. Of a client, as root:',
-    '  curl -o /etc/apt/keyrings/cachesvc.asc http://HOST/cachesvc.asc',
+    '  /usr/lib/apt/apt-helper download-file http://HOST/cachesvc.asc /etc/apt/keyrings/cachesvc.asc',
     `  echo 'deb [signed-by=/etc/apt/keyrings/cachesvc.asc] http://HOST ${suite} main' >/etc/apt/sources.list.d/cachesvc.list`,
     '(slim instead of main: the packages that need the Node.js of the system.)',
   ]

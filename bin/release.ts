@@ -1,5 +1,5 @@
 /**
- * Builds everything that a release consists of: `npm run release [-- [--untagged] [--with-node=MACHINES] DIRECTORY]`, in dist/release
+ * Builds everything that a release consists of: `npm run release [-- [--untagged] [--with-node=MACHINES] DIRECTORY]`, in packages/release
  * without a directory, which it empties first.
  *
  *     cachesvc_…_all.deb, …_amd64.deb, …_arm64.deb     of both programs
@@ -33,7 +33,7 @@ await run('release', async () => {
     },
   })
   const root = resolve(packageRoot())
-  const output = resolve(positionals[0] ?? 'dist/release')
+  const output = resolve(positionals[0] ?? 'packages/release')
   const machines = values['with-node']
   if (!values.untagged) assertTagged(root)
   process.umask(0o022)

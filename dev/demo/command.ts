@@ -8,6 +8,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
+import { isatty } from 'node:tty'
 import { day, systemClock } from '../../lib/async/clock.ts'
 import type { Config } from '../../lib/auth/config/config.ts'
 import { loadConfig } from '../../lib/auth/config/loading/load-config.ts'
@@ -32,7 +33,8 @@ async function serveDemo(options: DemoOptions): Promise<ExitCode> {
   const people = await peopleOf(options.users)
   if (people === undefined) return exitCodes.configuration
   // Warnings of the start are expected in a demonstration, such as an identity provider without TLS.
-  const log = createLog({ level: 'error', to: process.stderr })
+  const form = isatty(2) ? 'plain' : 'json'
+  const log = createLog({ level: 'error', to: process.stderr, form })
   return serve({ log, start: start => startDemo({ ...options, people, log }, start) })
 }
 
