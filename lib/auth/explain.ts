@@ -6,6 +6,7 @@
 import { systemCode } from '../errors.ts'
 import { printable } from '../log/redact.ts'
 import { type FailureRecord, readFailures } from './pages/failure-records.ts'
+import { idpStatuses } from './pages/idp-statuses.ts'
 
 /** The explanation of a failure from the file of an instance that does not run. */
 export async function explainFromFile(reference: string, file: string) {
@@ -70,8 +71,8 @@ export function adviceOn(failure: FailureRecord): readonly string[] {
   const { code, facts = {}, findings } = failure
   const status = ` ${facts['problem'] ?? ''} `
   if (code === 'idp_status') {
-    const found = STATUSES.filter(([name]) => status.includes(name))
-    return found.length === 0 ? ADVICE['idp_status'] : found.map(([, sentence]) => sentence)
+    const found = [...idpStatuses].filter(([name]) => status.includes(name))
+    return found.length === 0 ? ADVICE['idp_status'] : found.map(([, { advice }]) => advice)
   }
   if (facts['cause'] === 'session_short') return SHORT
   if (code === 'access_refused') return facts['unreadAttributes'] === undefined ? [] : LOOSE
@@ -236,31 +237,6 @@ const ADVICE = {
     'identity.groups and identity.only keep fewer values; session.cookieSize says how much a session may take.',
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>
-
-/** Status codes of the IdP, and the setting that each is about. */
-const STATUSES: ReadonlyArray<readonly [name: string, sentence: string]> = [
-  [
-    'InvalidNameIDPolicy',
-    'The identity provider has no NameID of the format that saml.nameIDFormat asks for: choose another, or `none` to ask for none.',
-  ],
-  [
-    'NoAuthnContext',
-    'The identity provider cannot authenticate as saml.authnContext asks: change or remove it, or saml.authnContextComparison.',
-  ],
-  [
-    'RequestUnsupported',
-    'The identity provider does not take such a request: compare saml.nameIDFormat, saml.authnContext and saml.forceAuthn with what it supports.',
-  ],
-  [
-    'RequestDenied',
-    'The identity provider refuses the request: it may want it signed (samlRequestSigning: always), or does not know this service.',
-  ],
-  ['NoPassive', 'The identity provider was to answer without asking the person, and cannot.'],
-  [
-    'AuthnFailed',
-    'The person could not be authenticated at the identity provider; its own log says why.',
-  ],
-]
 
 /** Advice by the reason for which a post was not kept. */
 const KEPT: ReadonlyMap<string, readonly string[]> = new Map([

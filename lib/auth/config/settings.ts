@@ -480,7 +480,7 @@ export const settings = group('', {
     ),
     access: setting(boolean, true).says('Whether every request is written.'),
     groups: setting(boolean, false).says(
-      'Whether the line `signed in` of a login has the groups of the person, and the other attributes that rules of `access` name. `authproxy access --log` needs them to judge the requests of people by other rules.',
+      'Whether the line `signed in` of a login has the groups of the person, and the other attributes that rules of `access` name. `authproxy access --log FILE` needs them to judge the requests of people by other rules.',
     ),
   }),
 })

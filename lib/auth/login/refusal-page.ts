@@ -11,6 +11,7 @@ import type { AssertionFinding } from '../../saml/subject.ts'
 import type { MessageReason } from '../../saml/xml/message.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
+import { idpStatuses } from '../pages/idp-statuses.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import { type LoginState, stateOf } from './login-state.ts'
@@ -56,7 +57,7 @@ export function refusalPage(
   saml.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
-  const status = statusTexts.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
+  const status = idpStatuses.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
   return saml.failurePage({
     request,
     code,
@@ -70,7 +71,7 @@ export function refusalPage(
     },
     facts: {
       ...facts,
-      ...(status === undefined ? {} : { setting: status.setting }),
+      ...(status?.setting === undefined ? {} : { setting: status.setting }),
       check: failed?.what,
       expected: failed?.expected,
       received: failed?.received,
@@ -81,20 +82,6 @@ export function refusalPage(
     cause,
   })
 }
-
-const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlRequestSigning'
-
-/**
- * The text for a status of the IdP (saml-core-2.0-os section 3.2.2.2) about the content of our request, with the settings that
- * decide it. The person cannot do anything about these.
- */
-const statusTexts: ReadonlyMap<string, { readonly as: FailureCode; readonly setting: string }> =
-  new Map([
-    ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
-    ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
-    ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
-    ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
-  ])
 
 /**
  * Refuses a logout message, which ends no session. After a logout of this browser the message is most likely the answer to it,

@@ -46,7 +46,10 @@ t.test('89: a store that evicts: log and status say so, and when it does not any
   answer = info('allkeys-lru')
   await later()
   t.equal(watch.evicts, true)
-  t.match(watch.remark(), /maxmemory-policy allkeys-lru\): an answer to a login could be used twice/)
+  t.match(
+    watch.remark(),
+    /maxmemory-policy allkeys-lru\): an answer to a login could be used twice/,
+  )
   await later()
   t.equal(lines().length, 1, 'not again while nothing changes')
   t.match(lines()[0], /^warn .*throws keys away/)
