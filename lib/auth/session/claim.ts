@@ -131,11 +131,7 @@ export function readerOf({
   claims: more,
   looseNames,
 }: Pick<Config['identity'], 'claims' | 'looseNames'>) {
-  const table = claimTable(more)
-  const names = new Set([...OVERAGE, ...table.flatMap(({ aliases }) => aliases)])
-  const segments = new Map(
-    table.flatMap(({ name, aliases }) => aliases.map(alias => [lastSegment(alias), name] as const)),
-  )
+  const { names, segments } = namesRead.get(more) ?? namesOf(more)
   return {
     /** Whether a claim is read from it. An attribute without a value counts as read. */
     reads: ({ name, friendlyName = '', values }: SamlAttribute): boolean =>
@@ -146,6 +142,24 @@ export function readerOf({
     /** The claim that has an alias with this last segment. */
     like: (name: string): string | undefined => segments.get(lastSegment(name)),
   }
+}
+
+/** The names that are read, by the claims of the configuration: they are the same for every login. */
+const namesRead = new WeakMap<readonly Claim[], ReturnType<typeof namesOf>>()
+
+function namesOf(more: readonly Claim[]) {
+  const table = claimTable(more)
+  const found = {
+    names: new Set([...OVERAGE, ...table.flatMap(({ aliases }) => aliases)]),
+    /** The canonical name by the last segment of each alias. */
+    segments: new Map(
+      table.flatMap(({ name, aliases }) =>
+        aliases.map(alias => [lastSegment(alias), name] as const),
+      ),
+    ),
+  }
+  namesRead.set(more, found)
+  return found
 }
 
 /**

@@ -87,7 +87,10 @@ t.test('the advice on a code names the setting or the choice at the identity pro
       'saml.authnContext',
       about('idp_status', { facts: { problem: 'Responder / NoAuthnContext' } }),
     ],
-    ['saml.forceAuthn', about('idp_status', { facts: { problem: 'Responder / UnsupportedBinding' } })],
+    [
+      'saml.forceAuthn',
+      about('idp_status', { facts: { problem: 'Responder / UnsupportedBinding' } }),
+    ],
     ['its own log', about('idp_status', { facts: { problem: 'Responder' } })],
     ['saml.responseSize', about('xml_too-many-elements')],
     ['saml.responseSize', about('encryption_limit')],

@@ -152,6 +152,16 @@ t.test(
   },
 )
 
+t.test('a document with too much in it is told apart from one that is none', t => {
+  const many = `<a>${'<b/>'.repeat(messageLimits.elements)}</a>`
+  t.match(decrypt(encrypted(many, { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' })), {
+    ok: false,
+    because: 'encryption_limit',
+    problem: new RegExp(`more elements than the limit of ${messageLimits.elements}`),
+  })
+  t.end()
+})
+
 t.test('a byte order mark before what was encrypted is no part of it', t => {
   for (const content of ['aes256-cbc', 'aes256-gcm'] as const) {
     const methods = { content, key: 'rsa-oaep-mgf1p' } as const
