@@ -6,6 +6,7 @@
 import { systemCode } from '../errors.ts'
 import { printable } from '../log/redact.ts'
 import { type FailureRecord, readFailures } from './pages/failure-records.ts'
+import { idpStatuses } from './pages/idp-statuses.ts'
 
 /** The explanation of a failure from the file of an instance that does not run. */
 export async function explainFromFile(reference: string, file: string) {
@@ -70,9 +71,11 @@ export function adviceOn(failure: FailureRecord): readonly string[] {
   const { code, facts = {}, findings } = failure
   const status = ` ${facts['problem'] ?? ''} `
   if (code === 'idp_status') {
-    const found = STATUSES.filter(([name]) => status.includes(name))
-    return found.length === 0 ? ADVICE['idp_status'] : found.map(([, sentence]) => sentence)
+    const found = [...idpStatuses].filter(([name]) => status.includes(name))
+    return found.length === 0 ? ADVICE['idp_status'] : found.map(([, { advice }]) => advice)
   }
+  if (facts['cause'] === 'session_short') return SHORT
+  if (code === 'access_refused') return facts['unreadAttributes'] === undefined ? [] : LOOSE
   if (code === 'request_not_kept') return KEPT.get(`${facts['because']}`) ?? []
   if (code.endsWith('signature_algorithm') && isCanonicalisation(findings)) {
     return [
@@ -94,6 +97,17 @@ function isCanonicalisation(findings: FailureRecord['findings']): boolean {
   return findings.some(({ what }) => what === 'CanonicalizationMethod' || what === 'Transforms')
 }
 
+/** The advice on a refusal by a rule where attributes of the last login have names like known ones. */
+const LOOSE: readonly string[] = [
+  'The last login brought the attributes of `unreadAttributes`, which nothing reads: their names differ from known ones in capitals or in what stands before them. So the person may lack what the rule asks for.',
+  'identity.looseNames: true reads them too; or name them under identity.attributes, or as we know them at the identity provider.',
+]
+
+/** The advice on sessions that the IdP ends so soon that they seem lost. */
+const SHORT = [
+  'The assertion has a SessionNotOnOrAfter of seconds or minutes: set a longer lifetime of sessions at the identity provider. session.lifetime can only shorten it.',
+] as const
+
 const clocks = [
   'Set the clocks of this server and of the identity provider by NTP.',
   'saml.clockSkew says how far they may differ, saml.assertionAge how old an answer may be.',
@@ -112,6 +126,12 @@ const certificate =
 
 const document =
   'The key is right, so changing certificates does not help. The identity provider encrypts something that is no XML document in its place: the record says what is wrong with it.'
+
+const tooMuch = [
+  'Have the identity provider send the groups this application needs, and no others: it calls that a filter of the group claim.',
+  'Or raise saml.responseSize, the largest answer that is taken; the number of elements rises with it.',
+  'What the session keeps is another matter: identity.groups, identity.only and session.cookieSize.',
+] as const
 
 const ADVICE = {
   idp_status: [
@@ -190,6 +210,15 @@ const ADVICE = {
   encryption_algorithm: [
     'At the identity provider choose AES-128 or AES-256 in GCM or CBC for the content, and RSA-OAEP for the key. RSA PKCS #1 1.5 is never taken.',
   ],
+  encryption_limit: tooMuch,
+  'xml_too-large': tooMuch,
+  'xml_too-many-elements': tooMuch,
+  'xml_too-many-attributes': tooMuch,
+  'xml_too-many-references': tooMuch,
+  form_too_large: tooMuch,
+  'logout form_too_large': [
+    'A message about signing out names one person: what came is none of an identity provider, or belongs to another address.',
+  ],
   encryption_form: [
     'The encrypted element has no readable EncryptedData or EncryptedKey with a CipherValue inside it.',
   ],
@@ -211,31 +240,6 @@ const ADVICE = {
     'identity.groups and identity.only keep fewer values; session.cookieSize says how much a session may take.',
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>
-
-/** Status codes of the IdP, and the setting that each is about. */
-const STATUSES: ReadonlyArray<readonly [name: string, sentence: string]> = [
-  [
-    'InvalidNameIDPolicy',
-    'The identity provider has no NameID of the format that saml.nameIDFormat asks for: choose another, or `none` to ask for none.',
-  ],
-  [
-    'NoAuthnContext',
-    'The identity provider cannot authenticate as saml.authnContext asks: change or remove it, or saml.authnContextComparison.',
-  ],
-  [
-    'RequestUnsupported',
-    'The identity provider does not take such a request: compare saml.nameIDFormat, saml.authnContext and saml.forceAuthn with what it supports.',
-  ],
-  [
-    'RequestDenied',
-    'The identity provider refuses the request: it may want it signed (samlRequestSigning: always), or does not know this service.',
-  ],
-  ['NoPassive', 'The identity provider was to answer without asking the person, and cannot.'],
-  [
-    'AuthnFailed',
-    'The person could not be authenticated at the identity provider; its own log says why.',
-  ],
-]
 
 /** Advice by the reason for which a post was not kept. */
 const KEPT: ReadonlyMap<string, readonly string[]> = new Map([

@@ -22,6 +22,8 @@ const gauges = {
   shared_store_here:
     'Whether the store under state answers: 1, else 0; also 0 where none is configured.',
   shared_store_waiting: 'Ends of sessions that have not been passed on to the store.',
+  shared_store_evicts:
+    'Whether the shared store throws keys away when its memory is full (1), so that an answer to a login could be used twice.',
   group_names_outdated:
     'Whether the file under identity.rename has changed and could not be taken: 1, else 0.',
 } as const

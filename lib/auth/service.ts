@@ -214,6 +214,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     clock,
     probe: probeAnswerer({
       ...parts,
+      saml,
       rules,
       instanceId,
       checkOf: nonce => probed.of(nonce),
@@ -237,7 +238,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...saml.problems(),
   ]
   const remarks = () =>
-    [rules().groupNames?.problem, shared?.remark()].filter(problem => problem !== undefined)
+    [rules().groupNames?.problem, saml.remark(), shared?.remark()].filter(
+      problem => problem !== undefined,
+    )
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
@@ -305,6 +308,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     own_certificate_ends_seconds: () => secondsOf(saml.readings().ownCertificateEnds),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
     shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
+    shared_store_evicts: () => (shared?.evicts === true ? 1 : 0),
     group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
   })
   const ending = endWithSessions({
@@ -341,6 +345,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     if ('problems' in again) return again.problems
     await keys.check()
     await inForce.replace(again.config, givenUp)
+    await saml.checkMetadataFile()
     if (rules().waiting.length > 0) {
       log.warn('these settings wait for a restart', { settings: rules().waiting.join(', ') })
     }

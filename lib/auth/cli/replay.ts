@@ -3,8 +3,8 @@
  * I/O.
  *
  * # Facts
- * - A line `signed in` has the groups of the person, and the other attributes that rules named then; the requests behind it are
- *   judged with them. A request may remain undecided when the login of its person, or one of the attributes, is not in the log.
+ * - A line `signed in` has the groups of the person, and the other attributes that rules named then, where `log.groups` was on; the
+ *   requests behind it are judged with them. A request may remain undecided when the login of its person, or one of the attributes, is not in the log.
  * - The log has no method that a field names, so that is not judged.
  * - When no login of the log had a value of a rule, the value may be misspelt, or its last person may have left.
  * - Lines in the journal have no time of their own. Without the time that the journal prints, the age of a login is unknown.
@@ -79,12 +79,26 @@ export class Replay {
         lines.push(`  ${who}: ${count}, such as ${example} (${rule}; ${because})`)
       }
     }
+    const missing = this.#missing()
+    if (missing.length > 0) {
+      lines.push(
+        '',
+        `no login of the log has ${missing.join(', ')}: set log.groups: true, and judge a log that is written from then on`,
+      )
+    }
     const unseen = this.unseen()
     if (unseen.length > 0) lines.push('', `in none of the ${this.#logins} logins of the log:`)
     for (const { rule, name, value } of unseen) {
       lines.push(`  ${name}: ${value} (${placeOfRule(rule)})`)
     }
     return lines
+  }
+
+  /** Attributes that rules ask for and that none of the logins in the log has. */
+  #missing(): readonly string[] {
+    const asked = (this.#config.access?.rules ?? []).flatMap(valuesOf).map(({ name }) => name)
+    const missing = this.#logins === 0 ? [] : asked.filter(name => !this.#told.has(name))
+    return [...new Set(missing)]
   }
 
   /** Values that rules ask for and no login had, of attributes that the log tells of; none when there is no login. */

@@ -81,10 +81,11 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       /** The file that keeps used IDs between starts. */
       usedIdsPath: `${configPath}.used`,
       requestSigning: values.samlRequestSigning,
+      loginStatus: values.login.status,
       nameIdFormat: nameIDFormat === 'none' ? undefined : (nameIDFormat ?? nameIdFormats.transient),
       allowSha1: allowSHA1,
-      /** Attributes that the log has of each login: those the rules of `access` name, and the groups. */
-      ruleAttributes: ruleAttributes(values.access),
+      /** Attributes that the log has of each login: with `log.groups` the groups and those the rules of `access` name. */
+      loggedAttributes: values.log.groups ? ruleAttributes(values.access) : [],
       /** Whether a login begun here succeeds while the shared store is away. */
       onOutage: values.state.onOutage,
       /** What the rules of `access` need of a login, in their order. */

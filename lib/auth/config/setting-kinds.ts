@@ -29,6 +29,12 @@ import { fieldNameProblem, type NamedField, type NameSet, nameSets } from './fie
 
 const string = { type: 'string' }
 
+/** The status with which a login begins. */
+export const loginStatus: Kind<401 | 302> = kind(
+  { name: 'status', range: '401, 302', json: { enum: [401, 302] } },
+  found => (found === 401 || found === 302 ? readResult(found) : mismatch(found, '401 or 302')),
+)
+
 /** The public host name, with its port when that is not 443. */
 export const domain: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const what = 'the public host name alone, such as app.example.org'

@@ -29,6 +29,7 @@ import {
   attributeName,
   chosenNames,
   domain,
+  loginStatus,
   moment,
   origin,
   pathPrefix,
@@ -69,7 +70,7 @@ export const settings = group('', {
   idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required')
     .needsRestart('saml.idpMetadata')
     .says(
-      'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+      'File with the metadata of the identity provider. It is read at start and never again: after a change, restart. A reload says when it has changed since.',
     ),
   idpMetadataProxy: optionalSetting(
     proxyUrl,
@@ -298,6 +299,13 @@ export const settings = group('', {
     ),
   }),
 
+  login: group('How a login begins in a browser.', {
+    status: setting(loginStatus, 401).says(
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'It costs this: a service worker that stores every navigation may store the page that begins a login, and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts and programs are answered as before.',
+    ),
+  }),
+
   saml: group('How logins are asked for and judged.', {
     nameIDFormat: optionalSetting(
       text,
@@ -305,7 +313,7 @@ export const settings = group('', {
     ).says('The format of NameID that is asked for; with `none` the identity provider chooses.'),
     idpInitiated: setting(boolean, false).says(
       'Whether logins begun at the identity provider are accepted. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
-      'Their RelayState may be a path or an address of this host, where the user arrives then; anything else leads to `/`.',
+      'Their RelayState may be a path or an address of this host, where the user arrives then: also in capitals, with `http:`, with spaces or letters beyond ASCII, or percent-encoded as a whole. Anything else leads to `/`, and the log says so.',
     ),
     forceAuthn: setting(boolean, false).says(
       'Whether the identity provider is asked to have the user log in anew each time.',
@@ -322,6 +330,9 @@ export const settings = group('', {
     assertionAge: setting(duration('10s', '1h'), '5m').says('Largest age of an assertion.'),
     loginTime: setting(duration('1m', '1h'), '10m').says(
       'Time limit for a login, from the redirect to the identity provider to the return.',
+    ),
+    responseSize: setting(size('256K', '4M'), '1M').says(
+      'Largest answer of the identity provider to a login, as XML. Its elements are limited with it, to one for each 128 bytes. The default lets the 1,015 groups pass that Active Directory allows a person, with names of 300 bytes, encrypted too. Clients may send such messages before they have logged in, so raise it only for an identity provider that needs it.',
     ),
     allowSHA1: setting(boolean, false).says(
       'Whether signatures over SHA-1 are accepted, which can be forged with enough money.',
@@ -470,6 +481,9 @@ export const settings = group('', {
       'The least severe lines that are written.',
     ),
     access: setting(boolean, true).says('Whether every request is written.'),
+    groups: setting(boolean, false).says(
+      'Whether the line `signed in` of a login has the groups of the person, and the other attributes that rules of `access` name. `authproxy access --log FILE` needs them to judge the requests of people by other rules.',
+    ),
   }),
 })
 

@@ -75,6 +75,7 @@ export async function sendProbe(
     about,
     fails,
     redirects,
+    status,
     ...question
   }: Question & Partial<Omit<ProbeQuestion, 'nonce'>>,
   reach?: Reach,
@@ -82,7 +83,7 @@ export async function sendProbe(
   const { clock, random } = of
   const keys = (await dynamicFile(of)).dynamic?.sealing ?? []
   const nonce = random(16).toString('hex')
-  const asked = { nonce, padding, about, fails, redirects }
+  const asked = { nonce, padding, about, fails, redirects, status }
   const value = keys.length === 0 ? undefined : sealQuestion(asked, clock.now(), { keys, random })
   const fields = Fields.of(
     ['Accept', '*/*'],

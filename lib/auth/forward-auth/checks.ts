@@ -32,7 +32,7 @@ interface Rules {
 
 export interface CheckParts {
   readonly rules: () => Rules
-  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly sessions: Sessions
   readonly failurePage: FailurePage
   readonly instanceId: string

@@ -17,6 +17,7 @@ import type { Config } from '../config/config.ts'
 import type { SamlService } from '../login/service.ts'
 import { challenge, type FailurePage, needsLogin } from '../pages/failure-page.ts'
 import { type NotKept, whyNotKept } from '../pages/failures.ts'
+import { unreadText } from '../session/unread-attributes.ts'
 import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
@@ -24,7 +25,7 @@ export interface DeniedRequest {
   readonly request: RequestHead
   readonly place: Place
   readonly config: Config
-  readonly saml: Pick<SamlService, 'loginAddress'>
+  readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly failurePage: FailurePage
 }
 
@@ -54,7 +55,18 @@ export function refusedByRule(
       rule: rule?.number ?? null,
       ...(needed.length > 0 ? { needed } : {}),
     },
-    facts: { user, decided: placeOfRule(rule), path: rule?.path.written, why: because },
+    facts: {
+      user,
+      decided: placeOfRule(rule),
+      path: rule?.path.written,
+      why: because,
+      // A name like a known one is the likeliest reason why a person lacks a group that the identity provider sends.
+      unreadAttributes:
+        user === undefined
+          ? undefined
+          : unreadText(saml.unreadAttributes().filter(({ like }) => like !== undefined)) ||
+            undefined,
+    },
   })
   // These facts are for the log, and they name the rule.
   const decided: OutcomeFacts = {

@@ -16,7 +16,6 @@ import {
 } from '../../saml/response/check-assertion.ts'
 import type { WrittenInstant } from '../../saml/response/read-assertion.ts'
 import type { VerifiedResponse } from '../../saml/response/verify-response.ts'
-import { messageLimits } from '../../saml/xml/message.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { ownValues } from '../access/own-cookies.ts'
 import { browserIn } from '../session/cookie.ts'
@@ -32,9 +31,10 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { backAddress, loginAddress, type Saml, safeReturn } from './parts.ts'
+import { backAddress, loginAddress, type Saml } from './parts.ts'
 import { AGAIN, isAgain, type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
+import { relayedTarget } from './relayed-target.ts'
 import { useOnce } from './replay-cache.ts'
 import { formPage, linkPage, redirect } from './send.ts'
 import { clientOf, verifyLogin } from './verify.ts'
@@ -53,11 +53,12 @@ interface Arrival {
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
   const state = stateOf(saml, request)
   const open = state.flows.filter(flow => !flow.done)
-  const posted = await readPost(request, saml, messageLimits)
+  const { responseSize: size } = saml.config()
+  const posted = await readPost(request, saml, { size })
   const relayState = typeof posted === 'object' ? posted.relayState : undefined
   const linkTarget = wayBack(saml, open, relayState)
   const refuse = (refusal: Refusal) => refusalPage(saml, request, { ...refusal, linkTarget })
-  if (typeof posted === 'string') return refuse({ code: posted })
+  if (typeof posted === 'string') return refuse({ code: posted, facts: { limit: size } })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
   const arrival = { saml, request, posted, state, linkTarget }
@@ -158,7 +159,7 @@ async function startSession(
     saml.count('session_refused')
     return established.refuse
   }
-  const { session, setCookie } = established
+  const { session, setCookie, unread } = established
   saml.count('accepted')
   const now = saml.clock.now()
   const ahead = (assertion.issued?.moment ?? now) - now
@@ -173,6 +174,7 @@ async function startSession(
     clockAheadMs: ahead,
     // The replay of a log needs these facts (cli/replay.ts).
     attributes: loggedAttributes(saml, session),
+    unreadAttributes: saml.unread.take(unread),
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
     ...futureLogin(assertion.statements[0]?.instant, session),
@@ -180,10 +182,13 @@ async function startSession(
   })
   const { baseUrl } = saml.config()
   let fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
-  let location = loginAddress(baseUrl, relayedReturn(baseUrl, posted.relayState ?? ''))
+  const location =
+    flow === undefined
+      ? loginAddress(baseUrl, relayedReturn(saml, request, posted.relayState))
+      : backAddress(baseUrl, flow.id)
   if (flow !== undefined) {
-    location = backAddress(baseUrl, flow.id)
-    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks }
+    const { sessionEnds: ends } = checked.subject
+    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks, ends }
     fields = fields
       .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
       // An earlier logout is forgotten, so that a late answer to it cannot end this session.
@@ -193,23 +198,23 @@ async function startSession(
   return { ...redirect(303, location, fields), facts }
 }
 
+/** The attributes that `log.groups` asks for; undefined where it is off. */
 function loggedAttributes(saml: Saml, { attributes }: Pick<Session, 'attributes'>) {
-  const names = saml.config().ruleAttributes
+  const names = saml.config().loggedAttributes
+  if (names.length === 0) return undefined
   return Object.fromEntries(names.map(name => [name, attributes.get(name) ?? []]))
 }
 
-/**
- * The target of an unsolicited answer. IdPs allow a path, or a whole address, in its RelayState (saml-profiles-2.0-os section
- * 4.1.5). A target of our origin is used; anything else becomes "/".
- */
-function relayedReturn(baseUrl: string, relayState: string): string {
-  if (relayState.length > LONGEST_RELAY) return '/'
-  const own = relayState.startsWith(`${baseUrl}/`)
-  return safeReturn(own ? relayState.slice(baseUrl.length) : relayState)
+/** The target of an answer to no request of ours. A RelayState that names none leads to `/`, and the log says why. */
+function relayedReturn(saml: Saml, request: Request, relayState = ''): string {
+  const { path, ignored } = relayedTarget(saml.config().baseUrl, relayState)
+  if (ignored !== undefined && flowIdIn(relayState) === undefined) {
+    const [shown = ''] = relayState.split(/[?#]/)
+    const facts = { request: request.id, because: ignored, target: shown.slice(0, 200) }
+    saml.log.info('the RelayState is not used: it is no address of this host', facts)
+  }
+  return path
 }
-
-/** The standard allows 80 bytes (saml-bindings-2.0-os section 3.5.3); IdPs accept more. */
-const LONGEST_RELAY = 2000
 
 /**
  * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
@@ -284,7 +289,7 @@ function begunHere({ saml, request, posted: { relayState } }: Arrival): Response
   saml.count('login_begun_here')
   const facts = { request: request.id, setting: 'saml.idpInitiated' }
   saml.log.info('a login begun at the identity provider begins here instead', facts)
-  const address = loginAddress(baseUrl, relayedReturn(baseUrl, relayState ?? ''))
+  const address = loginAddress(baseUrl, relayedReturn(saml, request, relayState))
   return redirect(303, `${address}&again=1`)
 }
 
@@ -313,7 +318,7 @@ function resumeLogin(
   const { baseUrl } = saml.config()
   const flow = flowIdIn(posted.relayState)
   if (flow === undefined && signedIn) {
-    return redirect(303, `${baseUrl}${relayedReturn(baseUrl, posted.relayState ?? '')}`)
+    return redirect(303, `${baseUrl}${relayedReturn(saml, request, posted.relayState)}`)
   }
   if (flow === undefined || (flow.isReplacement && !signedIn)) {
     return refusalPage(saml, request, { ...refusal, linkTarget })

@@ -63,6 +63,8 @@ export class IdpMetadataSource {
   /** The validators of the document in the cache on disk; undefined when the document in use may be another. */
   #cached: { readonly digest: string; readonly validators: DocumentValidators } | undefined
   #refreshFailure: string | undefined
+  /** The digest of the file as it was read, and whether it has changed since. */
+  #file = { digest: '', hasChanged: false }
   #lastSuspicion = Number.NEGATIVE_INFINITY
   #endLoop = () => {}
 
@@ -76,7 +78,9 @@ export class IdpMetadataSource {
     const source = new IdpMetadataSource(parts)
     const { idpMetadata } = parts.config()
     if (idpMetadata.from === 'file') {
-      await source.#take(await readMetadata(idpMetadata.path), idpMetadata.path)
+      const bytes = await readMetadata(idpMetadata.path)
+      await source.#take(bytes, idpMetadata.path)
+      source.#file = { digest: digestOf(bytes), hasChanged: false }
     } else {
       await source.#firstDownload()
       source.#endLoop = repeat(
@@ -110,6 +114,22 @@ export class IdpMetadataSource {
     if (this.current() !== undefined) return []
     const failure = this.#refreshFailure === undefined ? '' : `; ${this.#refreshFailure}`
     return [`the metadata of the IdP has expired${failure}`]
+  }
+
+  /** Looks whether the file has changed since it was read, and warns once of each change. Never throws. */
+  async checkFile(): Promise<void> {
+    const { idpMetadata } = this.#parts.config()
+    const { digest, hasChanged } = this.#file
+    if (idpMetadata.from !== 'file' || digest === '') return
+    const bytes = await readMetadata(idpMetadata.path).catch(() => undefined)
+    const changed = bytes !== undefined && digestOf(bytes) !== digest
+    this.#file = { digest, hasChanged: changed }
+    if (changed && !hasChanged) this.#parts.log.warn(CHANGED, { path: idpMetadata.path })
+  }
+
+  /** The sentence about a file that has changed; undefined when it is the one in use. */
+  get remark(): string | undefined {
+    return this.#file.hasChanged ? CHANGED : undefined
   }
 
   /**
@@ -242,6 +262,9 @@ export class IdpMetadataSource {
   }
 }
 
+const CHANGED =
+  'idpMetadataFile has changed since it was read: restart for the new metadata; until then logins with a new key of the identity provider fail'
+
 function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64url')
 }
@@ -322,7 +345,15 @@ export async function fetchMetadata(
       if (response.status !== 200) {
         response.content.close()
         if (response.status === 304 && isSaid(validators)) return undefined
-        throw new MetadataFailure(`${uri.host} answered ${response.status} instead of 200`)
+        const answered = `${uri.host} answered ${response.status} instead of 200`
+        throw new MetadataFailure(`${answered}${placeOf(response.fields, url)}`)
+      }
+      const coding = response.fields.get('Content-Encoding') ?? 'identity'
+      if (coding.toLowerCase() !== 'identity') {
+        response.content.close()
+        throw new MetadataFailure(
+          `${uri.host} sends the document with Content-Encoding: ${coding.slice(0, 40)}, although it was asked for none (Accept-Encoding: identity)`,
+        )
       }
       const blocks: Buffer[] = []
       let size = 0
@@ -338,6 +369,15 @@ export async function fetchMetadata(
       return { bytes: Buffer.concat(blocks), validators: newValidators }
     },
   )
+}
+
+/** Where a redirect leads, without the query, which may have a secret; empty when there is none. */
+function placeOf(fields: Fields, url: string): string {
+  const to = fields.get('Location')
+  if (to === undefined || !URL.canParse(to, url)) return ''
+  const { origin, pathname, search } = new URL(to, url)
+  const place = `${origin}${pathname}`.slice(0, 300)
+  return `; its Location is ${place}${search === '' ? '' : '?…'}, and redirects are not followed: where that is the address of your identity provider, set idpMetadataURL to it`
 }
 
 function isSaid(known: DocumentValidators | undefined): boolean {

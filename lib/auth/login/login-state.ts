@@ -92,6 +92,8 @@ interface KnownBrowser {
         readonly depth: number
         readonly ahead: Milliseconds
         readonly asks?: LoginAsks | undefined
+        /** When its session ends because the IdP says so (SessionNotOnOrAfter). */
+        readonly ends?: Milliseconds | undefined
       }
     | undefined
   /** ID of a LogoutRequest of ours whose answer has not come yet. */

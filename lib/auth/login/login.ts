@@ -26,9 +26,16 @@ import {
   requestIdOf,
   stateOf,
 } from './login-state.ts'
-import { backAddress, type LoginKind, loginAddress, type Saml, safeReturn } from './parts.ts'
+import {
+  backAddress,
+  type LoginKind,
+  loginAddress,
+  returnPath,
+  type Saml,
+  safeReturn,
+} from './parts.ts'
 import { lostSession } from './refusal-page.ts'
-import { sendMessage } from './send.ts'
+import { redirect, sendMessage } from './send.ts'
 import { clientOf } from './verify.ts'
 
 export interface LoginStart {
@@ -59,6 +66,10 @@ export async function startLogin(
   login: LoginStart,
 ): Promise<Response> {
   if (isFramed(request)) return signInOnTop(saml, request, login)
+  const { baseUrl, loginStatus } = saml.config()
+  if (loginStatus === 302 && wantsRedirect(request, login)) {
+    return redirect(302, addressOf(baseUrl, safeReturn(login.returnTo), login))
+  }
   // A login begins again when the IdP may have new keys, so they should be known before its answer arrives.
   if (login.instead !== undefined) await saml.source.downloadsEnded()
   const now = saml.clock.now()
@@ -132,14 +143,31 @@ export async function startLogin(
     message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
     signed: signsRequests(config, idp),
     follows: navigates ? 'page' : 302,
-    // Service workers store pages with a status of success, and would show this page in place of the application's.
-    status: 401,
+    status: pageStatus(config),
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
     fields: Fields.of(
       ...cookies.map(line => ['Set-Cookie', line] as const),
       ...challenge(addressOf(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login)),
     ),
   })
+}
+
+/**
+ * The status of the pages of a login. Service workers store pages with a status of success, and would show this page in place of the
+ * application's.
+ */
+function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
+  return loginStatus === 302 ? 200 : 401
+}
+
+/** The longest target that is repeated in an address. */
+const LONGEST_REPEATED = 6000
+
+/** Whether a navigation is led to the address of a login, so that a page with status 200 is none of the application's addresses. */
+function wantsRedirect({ method, target, fields }: Request, { returnTo }: LoginStart): boolean {
+  const isOwn = target.form === 'origin' && target.path === returnPath
+  const navigates = fields.get('Sec-Fetch-Mode') === 'navigate'
+  return navigates && method === 'GET' && !isOwn && returnTo.length <= LONGEST_REPEATED
 }
 
 /** The address that begins a login of the same kind. */
@@ -182,7 +210,7 @@ function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response 
   return saml.page({
     request,
     template: 'sign-in-on-top',
-    status: 401,
+    status: pageStatus(saml.config()),
     fields: challenge(href),
     framedBy: 'self',
     view: say => ({
@@ -220,7 +248,7 @@ export function askAboutForm(
   return saml.page({
     request,
     template: 'foreign-form',
-    status: 401,
+    status: pageStatus(saml.config()),
     fields: Fields.of(...lines.map(line => ['Set-Cookie', line] as const), ...challenge(href)),
     view: say => ({
       title: say('Send this form?'),

@@ -12,6 +12,7 @@ import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
+import type { UnreadAttributes } from '../session/unread-attributes.ts'
 import type { IdpMetadataSource } from './idp-metadata-source.ts'
 import type { FormStore, KeptForms } from './kept-forms.ts'
 import type { SharedIds, UsedIds } from './replay-cache.ts'
@@ -53,6 +54,8 @@ export interface Saml extends SamlParts {
   readonly beginTries: ReturnType<typeof decryptionTries>
   readonly replayCache: UsedIds
   readonly forms: KeptForms
+  /** The attributes of the last login that nothing read. */
+  readonly unread: UnreadAttributes
   /** Memory for forms that are being read. */
   readonly room: Allowance
 }

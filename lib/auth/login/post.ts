@@ -30,8 +30,9 @@ export async function readPost(
   const type = mediaTypeOf(request.fields.get('Content-Type') ?? '')
   if (type !== 'application/x-www-form-urlencoded') return 'form_type'
   const announced = Number(request.fields.get('Content-Length') ?? 0)
-  // The size allows for base64 of the largest message, all of it percent-encoded, and a RelayState.
-  const size = largest * 4
+  // The size allows for base64 of the largest message in lines, percent-encoded as browsers do it, and a RelayState. That is 1.6
+  // times as much at most.
+  const size = largest * 2
   if (announced > size) return 'form_too_large'
   const content = await gather(request, { ...limits, size, time: 30_000 })
   return typeof content === 'string' ? reasons[content] : readForm(content.toString('latin1'))

@@ -11,6 +11,7 @@ import type { AssertionFinding } from '../../saml/subject.ts'
 import type { MessageReason } from '../../saml/xml/message.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
+import { idpStatuses } from '../pages/idp-statuses.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import { type LoginState, stateOf } from './login-state.ts'
@@ -56,7 +57,7 @@ export function refusalPage(
   saml.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
-  const status = statusTexts.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
+  const status = idpStatuses.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
   return saml.failurePage({
     request,
     code,
@@ -66,10 +67,11 @@ export function refusalPage(
       base,
       back: refusal.linkTarget ?? `${base}/`,
       clock: timeText(saml.clock.now()),
+      limit: `${saml.config().responseSize} bytes`,
     },
     facts: {
       ...facts,
-      ...(status === undefined ? {} : { setting: status.setting }),
+      ...(status?.setting === undefined ? {} : { setting: status.setting }),
       check: failed?.what,
       expected: failed?.expected,
       received: failed?.received,
@@ -80,20 +82,6 @@ export function refusalPage(
     cause,
   })
 }
-
-const askedFor = 'saml.nameIDFormat, saml.authnContext, saml.forceAuthn, samlRequestSigning'
-
-/**
- * The text for a status of the IdP (saml-core-2.0-os section 3.2.2.2) about the content of our request, with the settings that
- * decide it. The person cannot do anything about these.
- */
-const statusTexts: ReadonlyMap<string, { readonly as: FailureCode; readonly setting: string }> =
-  new Map([
-    ['InvalidNameIDPolicy', { as: 'idp_name_id', setting: 'saml.nameIDFormat' }],
-    ['NoAuthnContext', { as: 'idp_no_context', setting: 'saml.authnContext' }],
-    ['RequestUnsupported', { as: 'idp_unsupported', setting: askedFor }],
-    ['UnsupportedBinding', { as: 'idp_unsupported', setting: askedFor }],
-  ])
 
 /**
  * Refuses a logout message, which ends no session. After a logout of this browser the message is most likely the answer to it,
@@ -167,7 +155,10 @@ export async function lostSession(
   const { code, state, loginTarget, ownAddress, setCookie } = lost
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
-  const cause = likelyCause(saml, request, { count, ahead })
+  const now = saml.clock.now()
+  const cause = likelyCause(saml, request, { count, state })
+  const { at: began = now, ends = now } = state.last ?? {}
+  const time = cause === 'session_short' ? ends - began : Math.abs(ahead)
   saml.count(code)
   return saml.failurePage({
     request,
@@ -175,9 +166,9 @@ export async function lostSession(
     as: `lost_${cause}`,
     words: {
       said: said[code],
-      ...roundDuration(Math.round(Math.abs(ahead) / 1000)),
+      ...roundDuration(Math.round(time / 1000)),
       cookies: `${count} (${bytes} bytes)`,
-      clock: timeText(saml.clock.now()),
+      clock: timeText(now),
       base: saml.config().baseUrl,
       back: loginTarget,
       there: ownAddress,
@@ -191,12 +182,13 @@ export async function lostSession(
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
-  { count, ahead }: { readonly count: number; readonly ahead: Milliseconds },
-): 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
+  { count, state: { last } }: { readonly count: number; readonly state: LoginState },
+): 'session_short' | 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
+  if (last?.ends !== undefined && last.ends <= saml.clock.now()) return 'session_short'
   // Browsers send session cookies over TLS alone, even if the edge says otherwise.
   if (count > 0) return 'cookie_invalid'
   if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
-  return Math.abs(ahead) > clockSkew ? 'clock' : 'cookie_missing'
+  return Math.abs(last?.ahead ?? 0) > clockSkew ? 'clock' : 'cookie_missing'
 }

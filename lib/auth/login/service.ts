@@ -21,8 +21,8 @@ import {
   signingKey,
 } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
+import { UnreadAttributes } from '../session/unread-attributes.ts'
 import { takeAssertion } from './acs.ts'
-
 import { IdpMetadataSource } from './idp-metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
@@ -98,6 +98,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     beginTries: decryptionTries(parts.shared),
     replayCache,
     forms: new KeptForms(clock, parts.random, parts.shared?.forms),
+    unread: new UnreadAttributes(clock),
     room: new Allowance(FORMS),
   }
   return {
@@ -129,6 +130,14 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
       return [...source.problems(), ...keys]
     },
+    /** The present problem of the metadata that keeps no login from working, for the administrator. */
+    remark: () => source.remark,
+    /** Looks whether the metadata file has changed since it was read. Never throws. */
+    checkMetadataFile: () => source.checkFile(),
+    /** The identity provider in use. */
+    idp: () => source.last,
+    /** The attributes of the last login that nothing read. */
+    unreadAttributes: () => saml.unread.last,
     /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
     readings: () => readingsOf(saml),
     /** Ends the refresh loop and the worker threads. */

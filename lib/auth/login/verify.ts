@@ -7,7 +7,7 @@ import { resultInTime } from '../../async/deadline.ts'
 import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
 import type { ResponseRules } from '../../saml/response/verify-response.ts'
-import type { RefusedMessage } from '../../saml/xml/message.ts'
+import { type RefusedMessage, responseLimits } from '../../saml/xml/message.ts'
 import type { Saml } from './parts.ts'
 import type { Refusal } from './refusal-page.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
@@ -64,6 +64,7 @@ async function checkNow<Verified extends { readonly ok: true }>(
     const verdict = await check({
       certificates: (idp?.keys ?? []).map(key => key.certificate),
       decryptionKeys: saml.keys.saml().map(pair => pair.privateKey),
+      limits: responseLimits(saml.config().responseSize),
       allowSha1: saml.config().allowSha1,
     })
     if (verdict.ok) return verdict

@@ -67,7 +67,8 @@ const tooMuch = {
   text: 'The identity provider says more about you than this service takes. Most likely you are in very many groups.',
   person: ['Tell your administrator the reference below.'],
   administrator:
-    'Have the identity provider send the groups this application needs, and no others.',
+    'Have the identity provider send the groups this application needs, and no others, or raise saml.responseSize.',
+  details: [...clocked, ['Largest answer that is taken', '{limit}']],
 } as const
 
 const noLogin = {
@@ -446,6 +447,15 @@ export const failures = {
     person: ['Delete the cookies of this site and try again.'],
     administrator:
       'Look whether another site of the parent domain sets a cookie of the same name, or several servers with different keys answer under this name.',
+  },
+  /** The session ended as the IdP asked, so soon that the next request begins a login again. */
+  lost_session_short: {
+    ...lost,
+    title: 'Your session ends too soon',
+    text: '{said} The identity provider lets your session here last for {amount} {unit}.',
+    person: ['Tell your administrator the reference below.'],
+    administrator:
+      'The assertion has a SessionNotOnOrAfter of so soon: set a longer lifetime of sessions at the identity provider.',
   },
   lost_clock: {
     ...lost,

@@ -13,8 +13,8 @@
  * # Format, version 1
  * Question, the field X-Authproxy-Probe or the query's `authproxy-probe`: { "v": 1, "nonce", "until" (milliseconds since the epoch), "padding"
  * (bytes), "about" (the nonce of another question, whose check is asked for), "fails" (whether the check of this one is to fail), "redirects" (whether the
- * answer is to lead nginx elsewhere) }
- * Answer, the content of a response with status 200: { "v": 1, "nonce", … } as in ProbeAnswer.
+ * answer is to lead nginx elsewhere), "status" (of the answer) }
+ * Answer, the content of a response with that status, 200 by default: { "v": 1, "nonce", … } as in ProbeAnswer.
  */
 
 import { createHash } from 'node:crypto'
@@ -33,6 +33,8 @@ import type { Config } from '../config/config.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
+import type { SamlService } from '../login/service.ts'
+import { unreadText } from '../session/unread-attributes.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'
@@ -61,6 +63,8 @@ const MOST = 500
 /** Fields that an answer repeats, and characters of each. */
 const MOST_FIELDS = 200
 const LONGEST_FIELD = 200
+/** The statuses an answer may have: those of pages that a login and its refusals need. */
+export const probedStatuses: readonly number[] = [401, 403, 502]
 /** Bytes of one padding field: less than browsers accept of one cookie. */
 const LINE = 4000
 
@@ -74,6 +78,8 @@ export interface ProbeQuestion {
   readonly fails?: boolean | undefined
   /** Whether the answer is to name another path in X-Accel-Redirect, which shows whether the edge serves that path. */
   readonly redirects?: boolean | undefined
+  /** The status the answer is to have, so that the edge shows whether it replaces pages of errors. */
+  readonly status?: number | undefined
 }
 
 const text = (found: unknown) => (typeof found === 'string' ? found : '')
@@ -93,6 +99,11 @@ const answerFields = {
   config: text,
   /** Settings that wait for a restart. */
   waiting: texts,
+  /** Entity ID of the identity provider in use, and the fingerprints of its signing keys; empty from a version that did not tell. */
+  idp: text,
+  idpKeys: texts,
+  /** Attributes of the last login that nothing read, with what they are like. */
+  unreadAttributes: texts,
   method: text,
   /** Path and query as they arrived. */
   target: text,
@@ -166,18 +177,20 @@ export function readQuestion(
   keys: readonly SealingKey[],
 ): ProbeQuestion | undefined {
   if (value.length > LONGEST_QUESTION) return undefined
-  const { nonce, padding, until, about, fails, redirects } =
+  const { nonce, padding, until, about, fails, redirects, status } =
     opened(value, 'doctor-question', keys) ?? {}
   if (typeof nonce !== 'string' || nonce.length > 64) return undefined
   if (typeof until !== 'number' || !(until > now && until <= now + LIFETIME)) return undefined
   if (typeof padding !== 'number' || !(padding >= 0 && padding <= MOST_PADDING)) return undefined
   if (about !== undefined && (typeof about !== 'string' || about.length > 64)) return undefined
+  const asked = probedStatuses.find(each => each === status)
   return {
     nonce,
     padding,
     ...(about === undefined ? {} : { about }),
     ...(fails === true ? { fails } : {}),
     ...(redirects === true ? { redirects } : {}),
+    ...(asked && { status: asked }),
   }
 }
 
@@ -219,6 +232,7 @@ export interface ProbeParts {
     readonly waiting: readonly string[]
   }
   readonly keys: Pick<KeyRing, 'sealingKeys'>
+  readonly saml: Pick<SamlService, 'idp' | 'unreadAttributes'>
   readonly instanceId: string
   /** The check of an edge for the question with this nonce. */
   readonly checkOf: (nonce: string) => SeenCheck | undefined
@@ -231,7 +245,7 @@ export type AnswerProbe = (request: Request) => Response | undefined
 
 /** Answers the probes a service gets. */
 export function probeAnswerer(parts: ProbeParts): AnswerProbe {
-  const { rules, instanceId, random } = parts
+  const { rules, saml, instanceId, random } = parts
   return request => {
     const { fields, method } = request
     const place = originForm(request.target)
@@ -245,6 +259,9 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       version: packageVersion(),
       config: fingerprint(config),
       waiting,
+      idp: saml.idp()?.entityId ?? '',
+      idpKeys: saml.idp()?.keys.map(key => key.fingerprint) ?? [],
+      unreadAttributes: saml.unreadAttributes().map(each => unreadText([each])),
       method,
       target: pathAndQuery(place).slice(0, MOST),
       host: field('Host'),
@@ -260,7 +277,7 @@ export function probeAnswerer(parts: ProbeParts): AnswerProbe {
       check: parts.checkOf(question.about ?? question.nonce),
     }
     const keys = parts.keys.sealingKeys()
-    return textResponse(200, sealAnswer(answer, { keys, random }), {
+    return textResponse(question.status ?? 200, sealAnswer(answer, { keys, random }), {
       fields: Fields.of(
         ['Cache-Control', 'no-store'],
         ['X-Accel-Redirect', redirectOf(question, place)],

@@ -126,6 +126,42 @@ export function mapClaims(
   return mapped
 }
 
+/** Tells whether the claims in force read an attribute, and which claim it is like. */
+export function readerOf({
+  claims: more,
+  looseNames,
+}: Pick<Config['identity'], 'claims' | 'looseNames'>) {
+  const { names, segments } = namesRead.get(more) ?? namesOf(more)
+  return {
+    /** Whether a claim is read from it. An attribute without a value counts as read. */
+    reads: ({ name, friendlyName = '', values }: SamlAttribute): boolean =>
+      names.has(name) ||
+      names.has(friendlyName) ||
+      (looseNames && segments.has(lastSegment(name))) ||
+      values.every(value => trimXml(value) === ''),
+    /** The claim that has an alias with this last segment. */
+    like: (name: string): string | undefined => segments.get(lastSegment(name)),
+  }
+}
+
+/** The names that are read, by the claims of the configuration: they are the same for every login. */
+const namesRead = new WeakMap<readonly Claim[], ReturnType<typeof namesOf>>()
+
+function namesOf(more: readonly Claim[]) {
+  const table = claimTable(more)
+  const found = {
+    names: new Set([...OVERAGE, ...table.flatMap(({ aliases }) => aliases)]),
+    /** The canonical name by the last segment of each alias. */
+    segments: new Map(
+      table.flatMap(({ name, aliases }) =>
+        aliases.map(alias => [lastSegment(alias), name] as const),
+      ),
+    ),
+  }
+  namesRead.set(more, found)
+  return found
+}
+
 /**
  * `DOMAIN\user` is a user of that domain (NetBIOS name). The domain is kept as an attribute. The account name stays as it was
  * sent, since `admin` of one domain is not `admin` of another; only the listed domains are taken from it.

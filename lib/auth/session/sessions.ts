@@ -24,9 +24,15 @@ import type { GroupTable } from './group-names.ts'
 import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
+import { type UnreadAttribute, unreadAttributes } from './unread-attributes.ts'
 
 export type EstablishedSession =
-  | { readonly setCookie: Fields; readonly session: Session }
+  | {
+      readonly setCookie: Fields
+      readonly session: Session
+      /** The attributes of the assertion that nothing reads. */
+      readonly unread: readonly UnreadAttribute[]
+    }
   | { readonly refuse: Response }
 
 export interface CookieDiagnosis {
@@ -140,7 +146,8 @@ export class Sessions {
       return { refuse: this.#tooLarge(request, session, written.tooLarge) }
     }
     this.#newest.set(session.browser, session)
-    return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session }
+    const unread = unreadAttributes(subject.attributes, config.identity)
+    return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session, unread }
   }
 
   /** The session of this request, however old its login; undefined when it has none that is valid. */

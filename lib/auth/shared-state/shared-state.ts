@@ -24,6 +24,7 @@ import {
 } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
 import { dialStore } from './connection.ts'
+import { EvictionWatch } from './eviction.ts'
 import { type StoreNames, storeNames } from './names.ts'
 import { SharedRevocations } from './shared-revocations.ts'
 import { type LinkState, type StoreAnswer, StoreLink } from './store-link.ts'
@@ -107,8 +108,10 @@ export async function openSharedState(of: {
       if (!asked.ok) return
     }
   }
+  const eviction = new EvictionWatch(link, { clock, log })
   await link.open(async connection => {
     await refill()
+    void eviction.look()
     await revocations?.follow(connection)
   })
 
@@ -159,15 +162,22 @@ export async function openSharedState(of: {
     get link(): LinkState {
       return link.state
     },
+    /** Whether the store throws keys away when its memory is full. */
+    get evicts(): boolean {
+      return eviction.evicts
+    },
     /** The present problem of the store, for the administrator. */
     remark(): string | undefined {
       const { problem } = link
-      if (problem === undefined) return undefined
+      if (problem === undefined) return eviction.remark()
       const waiting = revocations?.waitingCount ?? 0
       const passed = waiting === 0 ? '' : `; ${waiting} ends of sessions wait to be passed on`
       return `the shared store is away: ${problem}${passed}`
     },
-    close: () => link.close(),
+    close: () => {
+      eviction.close()
+      return link.close()
+    },
   }
 }
 

@@ -403,7 +403,7 @@ export const tlsRules = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } a
 const headProblems: Readonly<Record<string, readonly [status: number, sentence: string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'The fields of this request are larger than this server takes.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time.'],
-  HPE_INVALID_METHOD: [501, 'This method is not known here.'],
+  HPE_INVALID_METHOD: [501, 'This method is not known here and cannot be passed on.'],
 }
 const malformedHead = [400, 'This is not an HTTP request that can be understood.'] as const
 

@@ -12,6 +12,7 @@ import {
   readMessage,
   refuse,
   refusedBy,
+  signedLimits,
 } from '../xml/message.ts'
 import { ns } from '../xml/vocabulary.ts'
 import { allNamed, attributeOf, childOf, childrenOf, trimXml, type XmlElement } from '../xml/xml.ts'
@@ -34,7 +35,9 @@ export function readLogout(bytes: Uint8Array, rules: LogoutRules): LogoutMessage
     if (allNamed(given.root, 'Signature').length !== (signed ? 1 : 0)) {
       refuse('logout_form', 'a signature where none may stand')
     }
-    const { root } = signed ? signedContent(given, given.root, rules) : given
+    const { root } = signed
+      ? signedContent(given, given.root, { ...rules, limits: signedLimits(logoutLimits) })
+      : given
     // The name is decrypted only after the message is known to be the IdP's.
     const verified = signed || rules.signedOutside
     return read(

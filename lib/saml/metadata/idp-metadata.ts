@@ -79,7 +79,11 @@ export function readIdpMetadata(
     const idp = idpIn(given, entityId)
     if (certificates === undefined) return { ok: true, idp }
     // Another document is refused for that reason. The facts are read from the signed text.
-    const signed = verifySignature(given, given.root, { certificates, allowSha1 })
+    const signed = verifySignature(given, given.root, {
+      certificates,
+      allowSha1,
+      limits: signedMetadataLimits,
+    })
     return { ok: true, idp: idpIn(readMessage(signed, signedMetadataLimits), entityId) }
   } catch (error) {
     return refusedBy(error)

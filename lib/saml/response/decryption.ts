@@ -26,7 +26,7 @@ import {
 import { privateKeyOf } from '../signature/method.ts'
 import { decodeBase64 } from '../xml/encoding.ts'
 import { messageLimits, refuse } from '../xml/message.ts'
-import { parseXml } from '../xml/scan.ts'
+import { isTooMuch, parseXml } from '../xml/scan.ts'
 import { digestMethods, digests, ns, shortName } from '../xml/vocabulary.ts'
 import {
   allElements,
@@ -39,30 +39,40 @@ import {
   prefixesAt,
   type XmlDocument,
   type XmlElement,
+  type XmlLimits,
 } from '../xml/xml.ts'
 
 /** An encrypted element whose form and methods are accepted. It has not been decrypted yet. */
 type EncryptedElement = Readonly<ReturnType<typeof readEncrypted>>
 
-/** The document that was encrypted, parsed with what is declared `around` it. Every private key (PEM) is tried. */
+/** The keys that are tried (PEM), the limits of the text inside, and the declarations around it. */
+interface Opening {
+  readonly privateKeys: readonly string[]
+  readonly limits?: XmlLimits | undefined
+  readonly around?: Prefixes
+}
+
+/** The document that was encrypted, parsed with what is declared `around` it. Every private key is tried. */
 export function decrypt(
   { name, cipher, oaep, content, keys }: EncryptedElement,
-  privateKeys: readonly string[],
-  around: Prefixes = NOTHING,
+  { privateKeys, limits = messageLimits, around = NOTHING }: Opening,
 ): XmlDocument {
   let why: string | undefined
+  let tooMuch: string | undefined
   for (const pem of privateKeys) {
     const privateKey = privateKeyOf(pem)
     for (const wrapped of keys) {
       const { key, opened } = unwrap(wrapped, privateKey, oaep, cipher.bits / 8)
       const { bytes, good } = decipher(cipher, key, content)
       // A wrong key may give valid padding, so only a text that parses counts as decrypted.
-      const parsed = parseXml(bytes, messageLimits, around)
+      const parsed = parseXml(bytes, limits, around)
       if (good && parsed.ok) return parsed
       if (!opened) continue
+      if (good && !parsed.ok && isTooMuch(parsed.because)) tooMuch = parsed.problem
       why = good && !parsed.ok ? parsed.problem : 'its content does not belong to its key'
     }
   }
+  if (tooMuch !== undefined) refuse('encryption_limit', `what is inside the ${name}: ${tooMuch}`)
   return why === undefined
     ? refuse('encryption_key', `none of our keys opens the EncryptedKey of the ${name}`)
     : refuse(
@@ -254,6 +264,7 @@ const nothing = { bytes: Buffer.alloc(0), good: false }
 /** The keys for the encrypted parts of a message, and the declarations these parts may use. */
 export interface DecryptionKeys {
   readonly privateKeys: readonly string[]
+  readonly limits?: XmlLimits | undefined
   /** The root of the verified document. Its declarations around a part apply to that part. */
   readonly root: XmlElement
   /** The prefixes that apply where none is declared. */
@@ -323,7 +334,12 @@ function checkedAttribute(attribute: XmlElement): XmlElement {
 }
 
 /** Decrypts the parts of one message. All of them together have to keep the limits of one message. */
-function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys): Open {
+function opener({
+  privateKeys,
+  limits = messageLimits,
+  root: whole,
+  fallback = NOTHING,
+}: DecryptionKeys): Open {
   let parts = 0
   let characters = 0
   let elements = 0
@@ -331,11 +347,12 @@ function opener({ privateKeys, root: whole, fallback = NOTHING }: DecryptionKeys
     parts += 1
     if (parts > MOST) refuse('encryption_limit', `more than ${MOST} encrypted parts`)
     const around = new Map([...fallback, ...prefixesAt(whole, encrypted)])
-    const { root, text } = decrypt(readEncrypted(encrypted), privateKeys, around)
+    const { root, text } = decrypt(readEncrypted(encrypted), { privateKeys, limits, around })
     characters += text.length
     elements += allElements(root).length
-    if (characters > messageLimits.size || elements > messageLimits.elements) {
-      refuse('encryption_limit', 'the encrypted parts together are too large')
+    if (characters > limits.size || elements > limits.elements) {
+      const most = `${limits.size} characters or ${limits.elements} elements`
+      refuse('encryption_limit', `the encrypted parts together have more than ${most}`)
     }
     if (root.name !== expected || root.namespace !== ns.assertion) {
       refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)

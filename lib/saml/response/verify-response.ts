@@ -8,6 +8,7 @@
 import type { SignatureRules } from '../signature/method.ts'
 import { isSigned, signedContent, verifySignature } from '../signature/signature.ts'
 import {
+  messageLimits,
   type RefusedMessage,
   readMessage,
   refuse,
@@ -26,6 +27,7 @@ import {
   trimXml,
   type XmlDocument,
   type XmlElement,
+  type XmlLimits,
 } from '../xml/xml.ts'
 import { decrypt, namesOfKeys, readEncrypted, revealAssertion } from './decryption.ts'
 import {
@@ -39,6 +41,8 @@ import {
 export interface ResponseRules extends SignatureRules {
   /** The private keys in PEM, newest first. */
   readonly decryptionKeys: readonly string[]
+  /** The limits of a Response; by default those of every message. */
+  readonly limits?: XmlLimits
 }
 
 export interface VerifiedResponse {
@@ -60,13 +64,17 @@ export async function verifyResponse(
   let claimedIssuer: string | undefined
   try {
     // 1. One Response with one assertion, each signature in its place, and the status Success.
-    const given = readMessage(bytes)
+    const given = readMessage(bytes, rules.limits)
+    // Canonicalisation repeats declarations, so the limit is one of the message that came: a small one cannot become a large text.
+    const size = Math.max(bytes.length, LEAST_TEXT)
+    const limits = signedLimits({ ...messageLimits, ...rules.limits, size })
+    const bounded = { ...rules, limits }
     claimedIssuer = issuerOf(given.root)?.slice(0, 200)
     checkForm(given.root)
     checkStatus(given.root)
 
     // 2. A signature over the Response must hold, even if one over the assertion would do.
-    const signed = isSigned(given.root) ? signedContent(given, given.root, rules) : undefined
+    const signed = isSigned(given.root) ? signedContent(given, given.root, bounded) : undefined
     const source = signed ?? given
     const response = readHead(source.root, signed !== undefined)
 
@@ -84,18 +92,23 @@ export async function verifyResponse(
 
     // 4. A signature over the assertion must hold; without one, that over the Response counts.
     const holder = decrypted ?? source
-    const text = isSigned(inner) ? verifySignature(holder, inner, rules) : undefined
+    const text = isSigned(inner) ? verifySignature(holder, inner, bounded) : undefined
     if (text === undefined && signed === undefined) {
       refuse('signature_missing', 'neither Response nor Assertion is signed')
     }
     // In the text of a signed Response the assertion has been hashed as it stands there, so it is not read again.
     const isRead = text === undefined || holder === signed
-    const whole = isRead ? holder : readMessage(text, signedLimits)
+    const whole = isRead ? holder : readMessage(text, limits)
     const assertion = isRead ? inner : whole.root
 
     // 5. What is encrypted inside is decrypted last, when a signature over its encrypted form has held.
     const fallback = new Map([...schema, ...schemaPrefixes(inner.declares)])
-    const opening = { privateKeys: rules.decryptionKeys, root: whole.root, fallback }
+    const opening = {
+      privateKeys: rules.decryptionKeys,
+      limits: rules.limits,
+      root: whole.root,
+      fallback,
+    }
     const revealed = revealAssertion(assertion, opening)
     return { ok: true, response, encrypted, assertion: readAssertion(revealed) }
   } catch (error) {
@@ -130,6 +143,9 @@ function checkForm(root: XmlElement): void {
     refuse('response_form', `more than ${MOST_AROUND} elements around the assertion`)
   }
 }
+
+/** The size of a usual message; a smaller one may become as large a text. */
+const LEAST_TEXT = 65_536
 
 /** The most elements of a Response beside its assertion: Issuer, Status and a signature. They may be unsigned. */
 const MOST_AROUND = 100
@@ -200,7 +216,8 @@ async function decryptAssertion(
   if (!(await by.mayDecrypt(namesOfKeys(parts)))) {
     refuse('encryption_tries', 'its EncryptedKey came in too many messages that were refused')
   }
-  const decrypted = decrypt(parts, by.rules.decryptionKeys, by.prefixes)
+  const { decryptionKeys: privateKeys, limits } = by.rules
+  const decrypted = decrypt(parts, { privateKeys, limits, around: by.prefixes })
   const { root } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
     refuse('response_form', 'what was encrypted is no assertion')

@@ -4,23 +4,30 @@
  * A mistake here can only refuse a good message, never accept a bad one, because the facts are read from the very text that is
  * made and hashed here.
  */
+import { refuse } from '../xml/message.ts'
 import { type Prefixes, prefixesAt, prefixOf, type XmlElement } from '../xml/xml.ts'
 
-/** The canonical text of `element`, a part of the document with this root, in UTF-8. */
+/**
+ * The canonical text of `element`, a part of the document with this root, in UTF-8. Refuses a text of more than `most` bytes: a
+ * declaration is repeated wherever its prefix is used, so 200 KB can become gigabytes.
+ */
 export function canonicalBytes(
   root: XmlElement,
   element: XmlElement,
   {
     inclusive = [],
     omitted,
+    most = Number.POSITIVE_INFINITY,
   }: {
     /** Prefixes of the InclusiveNamespaces (section 3, PrefixList); the empty prefix for `#default`. */
     readonly inclusive?: readonly string[]
     /** The element that is omitted with its content, as the enveloped signature is. */
     readonly omitted?: XmlElement
+    /** The most bytes; by default without a limit, for documents of ours. */
+    readonly most?: number
   } = {},
 ): Buffer {
-  const made = new Utf8()
+  const made = new Utf8(most)
   const pair = (name: string, value: string) => {
     made.add(name)
     made.add('="')
@@ -58,6 +65,11 @@ export function canonicalBytes(
 class Utf8 {
   #buffer = Buffer.allocUnsafe(16_384)
   #length = 0
+  readonly #most: number
+
+  constructor(most: number) {
+    this.#most = most
+  }
 
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length)
@@ -96,8 +108,11 @@ class Utf8 {
 
   /** The buffer, with room for this number of further bytes. */
   #withRoom(bytes: number): Buffer {
-    const most = this.#length + bytes
-    if (most > this.#buffer.length) this.#buffer = Buffer.concat([this.bytes], 2 * most)
+    if (this.#length > this.#most) {
+      refuse('xml_too-large', `its canonical text is larger than the limit of ${this.#most} bytes`)
+    }
+    const needed = this.#length + bytes
+    if (needed > this.#buffer.length) this.#buffer = Buffer.concat([this.bytes], 2 * needed)
     return this.#buffer
   }
 }

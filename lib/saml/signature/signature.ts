@@ -20,6 +20,7 @@ import {
   childrenOf,
   type XmlDocument,
   type XmlElement,
+  type XmlLimits,
 } from '../xml/xml.ts'
 import { canonicalBytes } from './canonical.ts'
 import { isSignedBy, methodProblem, type SignatureRules } from './method.ts'
@@ -30,6 +31,9 @@ export function isSigned(element: XmlElement): boolean {
   return childrenOf(element, ns.signature, 'Signature').length > 0
 }
 
+/** The rules of a signature, and the limits of what it is over. */
+type BoundedRules = SignatureRules & { readonly limits?: XmlLimits }
+
 /**
  * The signed content of `element`, read from the canonical bytes that were signed. Unsigned parts of the message are not in it.
  * Refuses an invalid signature.
@@ -37,9 +41,10 @@ export function isSigned(element: XmlElement): boolean {
 export function signedContent(
   document: XmlDocument,
   element: XmlElement,
-  rules: SignatureRules,
+  rules: BoundedRules,
 ): XmlDocument {
-  return readMessage(verifySignature(document, element, rules), signedLimits)
+  const { limits = signedLimits() } = rules
+  return readMessage(verifySignature(document, element, rules), limits)
 }
 
 /**
@@ -50,7 +55,7 @@ export function signedContent(
 export function verifySignature(
   document: XmlDocument,
   element: XmlElement,
-  { certificates, allowSha1 }: SignatureRules,
+  { certificates, allowSha1, limits = signedLimits() }: BoundedRules,
 ): string {
   const { root } = document
   const { signature, info: unread } = checkForm(element)
@@ -72,7 +77,7 @@ export function verifySignature(
     const found = createHash(hash).update(content).digest()
     return found.length === expected.length && timingSafeEqual(found, expected)
   }
-  const parts = { inclusive, omitted: signature }
+  const parts = { inclusive, omitted: signature, most: limits.size }
   if (!hasDigest(canonicalBytes(root, element, parts))) return fail()
   const text = signedText(document, element, parts)
   if (!hasDigest(text)) {
@@ -135,8 +140,8 @@ function signedInfo(root: XmlElement, info: XmlElement): XmlDocument {
   // The size is checked before the canonical text is written, which can be four times as long.
   const { size } = infoLimits
   if (info.end - info.start > size)
-    refuse('xml_too-large', `SignedInfo is larger than ${size} characters`)
-  return readMessage(canonicalBytes(root, info, { inclusive }).toString(), infoLimits)
+    refuse('xml_too-large', `SignedInfo is larger than ${size} bytes`)
+  return readMessage(canonicalBytes(root, info, { inclusive, most: size }).toString(), infoLimits)
 }
 
 /** The most characters of the PrefixList of an InclusiveNamespaces. IdPs name one or two prefixes. */

@@ -6,18 +6,27 @@ import type { AssertionFinding } from '../subject.ts'
 import { parseXml, type XmlReason } from './scan.ts'
 import type { XmlDocument, XmlLimits } from './xml.ts'
 
-/** The limits of messages. Clients may send them before they have logged in. */
-export const messageLimits: XmlLimits = {
-  size: 262_144,
-  elements: 2000,
-  depth: 64,
-  attributes: 32,
-  // The limit allows three for each element, because Java programs give each value a type and declare two prefixes.
-  allAttributes: 6000,
-  references: 5000,
-  declarations: 64,
-  isHandWritten: false,
+/**
+ * The limits of a Response of at most `size` bytes. Clients may send one before they have logged in. Each group is an element, and
+ * Active Directory has at most 1,015 groups for a person.
+ */
+export function responseLimits(size: number): XmlLimits {
+  const elements = Math.ceil(size / 128)
+  return {
+    size,
+    elements,
+    depth: 64,
+    attributes: 32,
+    // The limit allows three for each element, because Java programs give each value a type and declare two prefixes.
+    allAttributes: 3 * elements,
+    references: 3 * elements,
+    declarations: 64,
+    isHandWritten: false,
+  }
 }
+
+/** The limits of messages where no setting says otherwise: 1,015 groups with names of 300 bytes pass, encrypted too. */
+export const messageLimits: XmlLimits = responseLimits(1024 * 1024)
 
 /** The limits of logout messages. They name one person and the sessions to end, and clients may send them without any login. */
 export const logoutLimits: XmlLimits = {
@@ -35,20 +44,22 @@ export const logoutLimits: XmlLimits = {
  * The limits of content under a verified signature. Canonicalisation repeats a declaration wherever its prefix is used, so the
  * same content has more of them. Only the IdP decides this content.
  */
-export const signedLimits: XmlLimits = {
-  ...messageLimits,
-  size: 4 * messageLimits.size,
-  attributes: 128,
-  allAttributes: 64_000,
-  references: 64_000,
-  declarations: 256,
+export function signedLimits(limits: XmlLimits = messageLimits): XmlLimits {
+  return {
+    ...limits,
+    size: 4 * limits.size,
+    attributes: 128,
+    allAttributes: 32 * limits.elements,
+    references: 32 * limits.elements,
+    declarations: 256,
+  }
 }
 
 /** The limits of a SignedInfo. It contains an ID, a digest and names of methods, and is read before its author is known. */
 export const infoLimits: XmlLimits = {
   ...logoutLimits,
-  attributes: signedLimits.attributes,
-  declarations: signedLimits.declarations,
+  attributes: signedLimits().attributes,
+  declarations: signedLimits().declarations,
 }
 
 /** The limits of metadata, which comes from the place the configuration names: at most 10 MiB, as the specification says. */

@@ -24,7 +24,7 @@ import {
 
 /** What can be wrong with a document, in words, by its reason. */
 export const xmlProblems = {
-  'too-large': 'the document is too large',
+  'too-large': 'the document is larger than the limit',
   'not-utf8': 'the document is not UTF-8, nor UTF-16 with a byte order mark where that is taken',
   declaration: 'the XML declaration is malformed or names another version or encoding',
   doctype: 'the document has a DOCTYPE or another declaration',
@@ -34,7 +34,7 @@ export const xmlProblems = {
     'the document has a processing instruction, or an XML declaration that is not at its very start',
   entity: 'the document has a reference to an entity, or a bare "&"',
   character: 'the document has a character that XML does not allow',
-  'too-many-elements': 'the document has too many elements',
+  'too-many-elements': 'the document has more elements than the limit',
   'too-deep': 'the elements of the document are nested too deeply',
   'too-many-attributes': 'there are too many attributes or namespace declarations',
   'too-many-references': 'there are too many references to characters',
@@ -42,6 +42,11 @@ export const xmlProblems = {
   'not-well-formed': 'the XML is not well-formed',
 }
 export type XmlReason = keyof typeof xmlProblems | 'parser'
+
+/** Whether a document is refused because there is too much in it. Otherwise something in it is wrong. */
+export function isTooMuch(because: XmlReason): boolean {
+  return because.startsWith('too-')
+}
 
 /**
  * Reads a document: bytes in UTF-8, or text that has been decoded already, whose size is counted in characters. `around` has
@@ -54,7 +59,9 @@ export function parseXml(
   around: Prefixes = NOTHING,
 ): ParsedXml {
   try {
-    if (document.length > limits.size) stop('too-large', limits.size)
+    if (document.length > limits.size) {
+      throw new Stop('too-large', `${xmlProblems['too-large']} of ${limits.size} bytes`)
+    }
     const decoded = typeof document === 'string' ? document : decode(document, limits)
     const text = decoded.includes('\r') ? withLineFeeds(decoded) : decoded
     const scan = new Scan(text, limits, around)
@@ -258,7 +265,9 @@ class Scan {
     if (named === undefined) this.#stop('not-well-formed')
     // One root (section 2.1).
     if (this.#open.length === 0 && this.#root !== undefined) this.#stop('not-well-formed')
-    if (this.#elements >= elements) this.#stop('too-many-elements')
+    if (this.#elements >= elements) {
+      throw new Stop('too-many-elements', `${xmlProblems['too-many-elements']} of ${elements}`)
+    }
     if (this.#open.length >= depth) this.#stop('too-deep')
     this.#elements += 1
     this.#at = named

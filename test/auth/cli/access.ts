@@ -103,6 +103,24 @@ t.test('a verdict names rule, line and reason', t => {
   t.end()
 })
 
+t.test('a log without groups says which setting writes them', t => {
+  const replay = new Replay(configOfSet('A'))
+  replay.take(JSON.stringify({ subject: 'ada@example.org', message: 'signed in' }))
+  t.match(
+    replay.report().join('\n'),
+    /no login of the log has groups, department: set log\.groups: true/,
+  )
+  replay.take(
+    JSON.stringify({
+      subject: 'ada@example.org',
+      attributes: { groups: [], department: [] },
+      message: 'signed in',
+    }),
+  )
+  t.notMatch(replay.report().join('\n'), /log\.groups/)
+  t.end()
+})
+
 t.test('a log is judged by other rules, with the groups of each login', t => {
   const replay = new Replay(configOfSet('A'))
   const request = (facts: object) =>

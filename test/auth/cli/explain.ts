@@ -87,7 +87,13 @@ t.test('the advice on a code names the setting or the choice at the identity pro
       'saml.authnContext',
       about('idp_status', { facts: { problem: 'Responder / NoAuthnContext' } }),
     ],
+    [
+      'saml.forceAuthn',
+      about('idp_status', { facts: { problem: 'Responder / UnsupportedBinding' } }),
+    ],
     ['its own log', about('idp_status', { facts: { problem: 'Responder' } })],
+    ['saml.responseSize', about('xml_too-many-elements')],
+    ['saml.responseSize', about('encryption_limit')],
     ['passthroughPaths', about('request_not_kept', { facts: { because: 'foreign' } })],
     ['saml.replaySize', about('request_not_kept', { facts: { because: 'too-large' } })],
     ['RSA with SHA-256', about('signature_algorithm')],

@@ -11,11 +11,17 @@ import {
   sumUp,
   wrongFinding,
 } from '../../../lib/auth/doctor/check.ts'
-import { certificates, judgeIdpClock, validity } from '../../../lib/auth/doctor/checks/idp.ts'
+import {
+  certificates,
+  judgeIdpClock,
+  judgeInForce,
+  validity,
+} from '../../../lib/auth/doctor/checks/idp.ts'
 import { judgeCertificates } from '../../../lib/auth/doctor/checks/public-host.ts'
 import { judgeReadiness } from '../../../lib/auth/doctor/checks/service.ts'
 import {
   judgeSample,
+  judgeUnread,
   largestSample,
   samples,
   size,
@@ -43,6 +49,45 @@ function dated(at: number, took = 0) {
     answeredAt: now + took / 2,
   }
 }
+
+t.test('the metadata read here is compared with that in use', t => {
+  const key = (fingerprint: string) => ({ fingerprint, certificate: '', ends: now })
+  const idp = { entityId: 'https://idp.example.org', keys: [key('aa'), key('bb')] }
+  const { entityId } = idp
+  const ofFile = gatewayConfig({
+    domain: 'app.example.org',
+    idpMetadataFile: '/etc/authproxy/idp.xml',
+    proxy: { listenAddress: '127.0.0.1:8080', targetURL: 'http://127.0.0.1:3000' },
+  })
+  t.match(judgeInForce(config, { idp: entityId, idpKeys: ['bb', 'aa', 'cc'] }, idp), {
+    state: 'right',
+  })
+  t.match(judgeInForce(ofFile, { idp: entityId, idpKeys: ['aa'] }, idp), {
+    state: 'wrong',
+    found: /does not know 1 of the 2 signing keys: bb/,
+    mend: /reads idpMetadataFile at its start: systemctl restart/,
+  })
+  t.match(judgeInForce(config, { idp: entityId, idpKeys: ['aa'] }, idp), {
+    state: 'doubtful',
+    mend: /within half an hour/,
+  })
+  t.match(judgeInForce(ofFile, { idp: 'https://old.example.org', idpKeys: [] }, idp), {
+    state: 'wrong',
+    found: /uses that of https:\/\/old\.example\.org/,
+  })
+  t.same(judgeInForce(config, { idp: '', idpKeys: [] }, idp), [], 'an earlier version')
+  t.end()
+})
+
+t.test('attributes that nothing reads are doubtful when they are like a known one', t => {
+  t.same(judgeUnread([]), [])
+  t.match(judgeUnread(['shoeSize']), { state: 'right', found: /nothing reads shoeSize/ })
+  t.match(judgeUnread(['shoeSize', 'Groups (like groups)']), {
+    state: 'doubtful',
+    mend: /identity\.looseNames/,
+  })
+  t.end()
+})
 
 t.test('every address of the public host is judged by its certificate', t => {
   const good = { ends: now + 90 * day, problem: undefined }

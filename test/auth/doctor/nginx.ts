@@ -10,9 +10,14 @@ import { startNginx } from '../../fixtures/sso/nginx.ts'
 const skip = lacking('nginx')
 
 /** What the doctor says behind an nginx with these lines in its location. */
-async function behind(t: Test, lines: string, serverLines = '') {
+async function behind(
+  t: Test,
+  lines: string,
+  serverLines = '',
+  settings: Readonly<Record<string, unknown>> = {},
+) {
   const port = await freePort()
-  const patient = await startPatient(t, { port })
+  const patient = await startPatient(t, { port, settings })
   const { directory, identity, gateway } = patient
   await writeFile(join(directory, 'edge.pem'), identity.cert)
   await writeFile(join(directory, 'edge.key'), identity.key)
@@ -57,6 +62,28 @@ t.test('nginx with $proxy_add_x_forwarded_for, as so many examples have it', { s
   })
 })
 
+t.test('nginx that puts pages of its own in the place of error pages', { skip }, async t => {
+  const lines = 'proxy_set_header Host $http_host; proxy_intercept_errors on;'
+  const page = 'location = /error.html { internal; return 200 "sorry"; }'
+  const every = await behind(t, `${lines} error_page 401 403 502 /error.html;`, page)
+  t.match(every.get('pages of errors through the edge'), {
+    state: 'wrong',
+    found: /401, 403, 502: a login begins with a page of 401, so no one can sign in/,
+    mend: /proxy_intercept_errors off.*login\.status: 302/,
+  })
+  const some = await behind(t, `${lines} error_page 403 502 /error.html;`, page)
+  t.match(some.get('pages of errors through the edge'), {
+    state: 'doubtful',
+    found: /403, 502: the person has no reference/,
+  })
+  const settings = { login: { status: 302 } }
+  const led = await behind(t, `${lines} error_page 401 /error.html;`, page, settings)
+  t.match(led.get('pages of errors through the edge'), {
+    state: 'doubtful',
+    found: /login\.status: 302 lets logins begin/,
+  })
+})
+
 t.test('nginx with every mend the doctor names', { skip }, async t => {
   const found = await behind(
     t,
@@ -67,7 +94,7 @@ t.test('nginx with every mend the doctor names', { skip }, async t => {
      proxy_buffer_size 32k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;`,
     'large_client_header_buffers 4 32k;',
   )
-  t.equal(found.size, 12)
+  t.equal(found.size, 13)
   for (const { what, state, found: text } of found.values())
     t.equal(state, 'right', `${what}: ${text}`)
 })

@@ -72,6 +72,27 @@ async function lab(t: Test) {
   return { directory, clock, log, idp, origin, cache, open, warnings }
 }
 
+t.test('local: a file that has changed since it was read is told once of each change', async t => {
+  const { directory, idp, open, warnings } = await lab(t)
+  const path = join(directory, 'idp.xml')
+  writeFileSync(path, idp.metadata())
+  const source = await open({ idpMetadata: { from: 'file', path } })
+  await source.checkFile()
+  t.equal(source.remark, undefined)
+  writeFileSync(path, idp.metadata({ signOn: 'https://idp.example.org/new' }))
+  await source.checkFile()
+  await source.checkFile()
+  t.match(source.remark, /has changed since it was read: restart/)
+  t.match(warnings(), [/idpMetadataFile has changed/])
+  t.equal(warnings().length, 1)
+  writeFileSync(path, idp.metadata())
+  await source.checkFile()
+  t.equal(source.remark, undefined, 'it is the one in use again')
+  rmSync(path)
+  await source.checkFile()
+  t.equal(source.remark, undefined, 'a file that is gone is not another one')
+})
+
 t.test('remote: downloaded, cached, and refreshed every 30 minutes', async t => {
   const { clock, log, idp, origin, cache, open } = await lab(t)
   origin.at('/metadata', reply({ content: idp.metadata() }))
@@ -99,6 +120,15 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
     [{ status: 404, content: good }, /answered 404/],
     [{ status: 203, content: good }, /answered 203/],
     [{ status: 302, content: '' }, /answered 302/],
+    [
+      { status: 301, fields: { Location: 'https://idp.example.org/new?token=x' } },
+      /answered 301 instead of 200; its Location is https:\/\/idp\.example\.org\/new\?…, and redirects are not followed/,
+    ],
+    [{ status: 302, fields: { Location: '/login' } }, /its Location is http:\/\/\S+\/login, and/],
+    [
+      { content: good, fields: { 'Content-Encoding': 'gzip' } },
+      /sends the document with Content-Encoding: gzip, although/,
+    ],
     [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
     [{ content: good.slice(0, -20) }, /well-formed/],
     [{ content: '<html></html>' }, /it is a web page/],

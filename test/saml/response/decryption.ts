@@ -17,7 +17,7 @@ function decrypt(xml: string, keys: readonly string[] = [own.privateKey]) {
   const parsed = parseXml(xml, messageLimits)
   if (!parsed.ok) throw new Error(parsed.problem)
   try {
-    return { ok: true, ...decryptParts(readEncrypted(parsed.root), keys) }
+    return { ok: true, ...decryptParts(readEncrypted(parsed.root), { privateKeys: keys }) }
   } catch (error) {
     return refusedBy(error)
   }
@@ -151,6 +151,16 @@ t.test(
     for (const [xml, because] of cases) t.match(decrypt(xml), { ok: false, because }, because)
   },
 )
+
+t.test('a document with too much in it is told apart from one that is none', t => {
+  const many = `<a>${'<b/>'.repeat(messageLimits.elements)}</a>`
+  t.match(decrypt(encrypted(many, { content: 'aes256-gcm', key: 'rsa-oaep-mgf1p' })), {
+    ok: false,
+    because: 'encryption_limit',
+    problem: new RegExp(`more elements than the limit of ${messageLimits.elements}`),
+  })
+  t.end()
+})
 
 t.test('a byte order mark before what was encrypted is no part of it', t => {
   for (const content of ['aes256-cbc', 'aes256-gcm'] as const) {

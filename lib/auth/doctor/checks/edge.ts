@@ -7,7 +7,14 @@ import { pathAndQuery } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate/gate.ts'
-import { oddPath as ODD_PATH, type ProbeAnswer, probeMember, probePath } from '../../probe/probe.ts'
+import { returnPath } from '../../login/parts.ts'
+import {
+  oddPath as ODD_PATH,
+  type ProbeAnswer,
+  probedStatuses,
+  probeMember,
+  probePath,
+} from '../../probe/probe.ts'
 import type { Outcome } from '../ask.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import {
@@ -141,6 +148,33 @@ export async function oddPath(of: Examination): Promise<Finding> {
     arrived === undefined ? `${sent} ${insteadText(outcome)}` : `${sent} arrives as ${arrived}`,
     'the application may miss paths with encoded slashes or semicolons. nginx: no path behind the port in proxy_pass; Apache: AllowEncodedSlashes NoDecode and nocanon',
   )
+}
+
+/** Whether the edge passes pages of errors on: a login begins with one, and a refused person reads the reference there. */
+export async function errorPages(of: Examination): Promise<Answer> {
+  // An edge that does not forward the path is the concern of the check of paths.
+  if ((await send(of, { path: returnPath })).answer === undefined) return []
+  const replaced: number[] = []
+  for (const status of probedStatuses) {
+    const { answer, outcome } = await send(of, { path: returnPath, status })
+    // What does not answer at all is the concern of other checks.
+    if (!outcome.ok) return []
+    if (answer === undefined) replaced.push(status)
+  }
+  if (replaced.length === 0) {
+    return goodFinding(`answers with ${probedStatuses.join(', ')} arrive as they were sent`)
+  }
+  const found = `the edge puts a page of its own in the place of answers with ${replaced.join(', ')}`
+  const mend = `nginx: proxy_intercept_errors off; Apache: ProxyErrorOverride Off; ingress-nginx: no 401, 403, 5xx in custom-http-errors; IIS: <httpErrors existingResponse="PassThrough"/>; Traefik: no errors middleware for them; a CDN: no custom error pages. See docs/authproxy.md`
+  if (!replaced.includes(401)) {
+    return doubtfulFinding(`${found}: the person has no reference to give you`, mend)
+  }
+  return of.config.saml.loginStatus === 302
+    ? doubtfulFinding(`${found}; login.status: 302 lets logins begin all the same`, mend)
+    : wrongFinding(
+        `${found}: a login begins with a page of 401, so no one can sign in`,
+        `${mend}; where the edge cannot be told, set login.status: 302`,
+      )
 }
 
 export async function webSocket(of: Examination): Promise<Finding> {

@@ -56,6 +56,7 @@ const checks: readonly Check[] = [
   edgeCheck('X-Forwarded-For', 'does the edge set it to the client?', edge.client),
   edgeCheck('paths', 'do all paths of authproxy arrive, POST included?', edge.paths),
   edgeCheck('odd paths', 'do encoded characters arrive unchanged?', edge.oddPath),
+  edgeCheck('pages of errors', 'do they arrive as they were sent?', edge.errorPages),
   edgeCheck('WebSockets', 'does the request to open one arrive?', edge.webSocket),
   edgeCheck('cookies of a session', 'do those of a large session arrive?', edge.requestHead),
   edgeCheck('cookies of a login', 'does a response that sets them come back?', edge.responseHead),
@@ -72,11 +73,13 @@ const checks: readonly Check[] = [
   checkingEdge('failing checks', 'is the application closed then?', forwardAuth.answerWithoutCheck),
 
   check('IdP metadata', 'can it be fetched or read, and used?', idp.availability),
+  idpCheck('IdP metadata in force', 'is it that of the service?', idp.inForce),
   idpCheck('end of the IdP metadata', 'is it valid for long enough?', idp.validity),
   idpCheck('IdP metadata in detail', 'can all of it be used?', idp.details),
   idpCheck('IdP certificates', 'how long are they valid?', idp.certificates),
   idpCheck('clock against the IdP', 'does it agree with ours?', idp.clock),
 
+  check('attributes of the last login', 'are all of them read?', sessions.attributes),
   check('session size', 'do browsers accept the cookies of many groups?', sessions.size),
 ]
 

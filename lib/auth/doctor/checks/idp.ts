@@ -18,6 +18,7 @@ import {
   readMetadata,
 } from '../../login/idp-metadata-source.ts'
 import { metadataBounds, WorkerPool } from '../../login/worker/pool.ts'
+import type { ProbeAnswer } from '../../probe/probe.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {
   type Answer,
@@ -29,7 +30,7 @@ import {
   judgeEnd,
   wrongFinding,
 } from '../check.ts'
-import { type Examination, oncePerExamination } from '../facts.ts'
+import { directProbe, type Examination, oncePerExamination } from '../facts.ts'
 
 /** The metadata in use, if there is any, and the finding about fetching it. */
 export const metadata = oncePerExamination(async of => {
@@ -59,6 +60,7 @@ export const metadata = oncePerExamination(async of => {
   } catch (error) {
     problem = explainError(error)
     if (ofUnknownIssuer(error)) look = nameAuthority(of.config)
+    if (isAlone(error)) look = `${INTERMEDIATE}; ${look}`
     if (came) {
       look =
         'the address answers, and this document cannot be used: set idpMetadataURL to the address of the metadata of your identity provider, or have its administrators mend the document'
@@ -108,6 +110,16 @@ function ofUnknownIssuer(error: unknown): boolean {
   return isIssuerUnknown(reason) || reason === 'DEPTH_ZERO_SELF_SIGNED_CERT'
 }
 
+/** Whether the server sent its own certificate alone, whose issuer is not known here. */
+function isAlone(error: unknown): boolean {
+  return (
+    error instanceof OriginFailure && error.facts['reason'] === 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'
+  )
+}
+
+const INTERMEDIATE =
+  'the server sends its own certificate and no other. Most likely it does not send its intermediate certificate, which browsers fetch by themselves: its administrators have to send the whole chain; until then put the intermediate certificate into the file of NODE_EXTRA_CA_CERTS'
+
 function nameAuthority({ instance }: Config): string {
   return `if your own authority issued the certificate, name the authority's file: sudo systemctl edit authproxy@${instance}, [Service] Environment=NODE_EXTRA_CA_CERTS=/etc/ssl/certs/my-ca.pem, and set the same variable for this command; or save the document and set idpMetadataFile`
 }
@@ -140,6 +152,37 @@ export function validity({ config, clock }: Examination, { validUntil }: IdpMeta
     fetched
       ? 'the identity provider has to publish a later validUntil by then; logins fail after it'
       : 'replace the file with newer metadata and restart; logins fail after it',
+  )
+}
+
+/** Compares the metadata read here with what the service uses: a file is read at its start alone. */
+export async function inForce(of: Examination, idp: IdpMetadata): Promise<Answer> {
+  const used = (await directProbe(of)).answer
+  return used === undefined ? undefined : judgeInForce(of.config, used, idp)
+}
+
+/** Judges what the service uses; an earlier version does not tell. */
+export function judgeInForce(
+  { instance, saml }: Config,
+  used: Pick<ProbeAnswer, 'idp' | 'idpKeys'>,
+  idp: Pick<IdpMetadata, 'entityId' | 'keys'>,
+): Answer {
+  if (used.idp === '') return []
+  const isFile = saml.idpMetadata.from === 'file'
+  const mend = isFile
+    ? `the service reads idpMetadataFile at its start: systemctl restart authproxy@${instance}`
+    : `the service asks again within half an hour; systemctl restart authproxy@${instance} has it ask now`
+  const finding = isFile ? wrongFinding : doubtfulFinding
+  if (used.idp !== idp.entityId) {
+    return finding(`the service uses that of ${used.idp}, not of ${idp.entityId}`, mend)
+  }
+  const keys = idp.keys.map(({ fingerprint }) => fingerprint)
+  const missing = keys.filter(key => !used.idpKeys.includes(key))
+  if (missing.length === 0) return goodFinding('the service uses these signing keys')
+  const named = missing.map(key => key.slice(0, 16)).join(', ')
+  return finding(
+    `the service does not know ${missing.length} of the ${keys.length} signing keys: ${named}`,
+    `${mend}; answers that are signed with them are refused`,
   )
 }
 

@@ -8,7 +8,7 @@ import type { Config } from '../../config/config.ts'
 import { writeToken } from '../../session/cookie.ts'
 import { SessionTokens } from '../../session/token.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding } from '../check.ts'
-import { type Examination, oncePerExamination } from '../facts.ts'
+import { directProbe, type Examination, oncePerExamination } from '../facts.ts'
 
 /** The cookies of a session in the browser. */
 export interface Sample {
@@ -25,6 +25,23 @@ const EXAMPLES: readonly number[] = [20, 150]
 
 export async function size(of: Examination): Promise<Answer> {
   return (await samples(of)).map(sample => judgeSample(of.config, sample))
+}
+
+/** The attributes that the last login brought and nothing read. */
+export async function attributes(of: Examination): Promise<Answer> {
+  return judgeUnread((await directProbe(of)).answer?.unreadAttributes ?? [])
+}
+
+/** Judges the names of attributes that nothing reads, each with what it is like. */
+export function judgeUnread(unread: readonly string[]): Answer {
+  if (unread.length === 0) return []
+  const found = `nothing reads ${unread.join(', ')}`
+  return unread.some(name => name.includes(' (like '))
+    ? doubtfulFinding(
+        found,
+        'those that are like a known one were most likely meant to be it: identity.looseNames: true reads them too; or name them under identity.attributes',
+      )
+    : goodFinding(`${found}; identity.attributes would`)
 }
 
 /** Whether a user in so many groups can log in. */

@@ -7,6 +7,7 @@ import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { StateConfig } from '../../config/config.ts'
+import { memoryPolicy } from '../../shared-state/eviction.ts'
 import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
 import type { Examination } from '../facts.ts'
 
@@ -108,12 +109,11 @@ export function judgeInfo(info: string): readonly Finding[] {
   if (value('redis_version') === undefined) {
     return [doubtfulFinding('it does not tell how it is configured', 'allow the user +info')]
   }
-  const policy = value('maxmemory_policy') ?? 'unknown'
-  const keeps = policy === 'noeviction' || value('maxmemory') === '0'
+  const { policy, evicts } = memoryPolicy(info) ?? { policy: 'unknown', evicts: true }
   const aof = value('aof_enabled') === '1'
   const replicas = Number(value('connected_slaves') ?? 0)
   return [
-    keeps
+    !evicts
       ? goodFinding(`it throws nothing away (maxmemory-policy ${policy})`)
       : wrongFinding(
           `it throws keys away when its memory is full (maxmemory-policy ${policy})`,

@@ -31,6 +31,7 @@ t.test('a healthy instance is found healthy, and every check says what it saw', 
       'X-Forwarded-For through the edge',
       'paths through the edge',
       'odd paths through the edge',
+      'pages of errors through the edge',
       'WebSockets through the edge',
       'cookies of a session through the edge',
       'cookies of a login through the edge',
@@ -189,7 +190,7 @@ t.test('an edge that leads elsewhere is told by what it answers', async t => {
     t.match(await patient.find('public host'), { state, found })
     const all = await patient.examined()
     const through = all.filter(({ what }) => what.endsWith('through the edge'))
-    t.ok(through.length === 8 && through.every(one => one.state === 'not asked'))
+    t.ok(through.length === 9 && through.every(one => one.state === 'not asked'))
   }
   edge.ways = answering(508)
   t.match(await patient.find('loop'), { state: 'wrong', found: /508/ })
