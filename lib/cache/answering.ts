@@ -11,21 +11,23 @@ import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
+import { passedResponse } from './answer/from-origin.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
-import { ChangeCounts } from './delay/changes.ts'
+import { ChangesInThread } from './delay/changes.ts'
 import { SteadyTime } from './delay/steady-time.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
+import { RangesAhead } from './fetch/range-ahead.ts'
 import type { Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import { suitePolicy } from './suites/policy.ts'
+import { policiesOf } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
@@ -103,7 +105,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     memory,
     disk: parts.disk,
     wait: () => rules().config.suites.wait,
-    policyOf: at => suitePolicy(at, rules().config),
+    policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
       ahead.adopted(suite)
@@ -114,13 +116,18 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const negative: NegativeMemory = recentEntries(mostMissing)
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
-  const changeCounts = new ChangeCounts({ cacheDirectory, clock, log: suiteLog })
+  const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
   const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
+  const rangesAhead = new RangesAhead({ ask, clock, onFetched: parts.onFetched })
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
-  const answerer = new Answerer(asked)
+  const answerer = new Answerer({
+    ...asked,
+    rangesAhead,
+    passed: (allowed, because) => passedResponse(allowed, because, parts),
+  })
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,
@@ -139,7 +146,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     ahead,
     refreshing,
     delays,
-    changeCounts,
+    changes,
     shares,
     /**
      * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared

@@ -29,7 +29,7 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changeCounts'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'shares' | 'delays' | 'changes'
   > {
   readonly clock: Clock
   readonly version: string
@@ -185,23 +185,26 @@ function signatureEnds({ suites }: OperationsParts): readonly SignatureOfSuite[]
 }
 
 function suiteStates(parts: OperationsParts): readonly SuiteState[] {
-  const { suites, updates, delays, changeCounts } = parts
+  const { suites, updates, delays, changes } = parts
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
-    const { date, adopted, validUntil, signature, contents } = generation
+    const { date, adopted, validUntil, signature, contents, contradictions } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
-    const about = { date, adopted, validUntil, signature, files: contents.length, bytes }
+    const files = contents.length
+    const about = { date, adopted, validUntil, signature, files, bytes, contradictions }
     const state = delays.state(at)
     const last = state?.waiting.at(-1)
-    const changes = () =>
+    const count = () =>
       last &&
-      changeCounts.of({
+      changes.of({
         name: `${generation.release.digest} ${last.release.digest}`,
         before: contents,
         after: last.contents,
       })
     const [behind, refusal] = [updates.behind(at), updates.refusal(at)]
-    return [{ name: at, ...about, behind, refusal, ...(state && { delay: { state, changes } }) }]
+    return [
+      { name: at, ...about, behind, refusal, ...(state && { delay: { state, changes: count } }) },
+    ]
   })
   return states.reverse()
 }

@@ -263,7 +263,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
         log: log.child({ part: 'builds' }),
       }),
       updates: answers.updates,
-      delayed: { ...answers, store, clock, cacheDirectory: config.cacheDirectory },
+      delayed: { ...answers, store, clock },
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
@@ -291,7 +291,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changeCounts'>,
+    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changes'>,
     Pick<AnswerParts, 'closeSharing'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
@@ -364,6 +364,7 @@ async function reloadSettings(
   }
   for (const sentence of settings.pending) log.warn(sentence)
   retain(parts)
+  parts.suites.reconfigured()
   log.setLevel(settings.config.log.level)
   if (trusted === undefined) return []
   origin.dialler.trust(trusted)
@@ -407,7 +408,7 @@ function stopSteps(
       await Promise.all([verification.close(), parts.unreferenced.close()])
     }),
     stopStep('break off the reading of indexes', 5000, async () => {
-      await Promise.all([delays.close(), parts.changeCounts.close()])
+      await Promise.all([delays.close(), parts.changes.close()])
       await suites.close()
     }),
     stopStep('close connections to origins', 5000, async () => {

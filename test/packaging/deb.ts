@@ -25,7 +25,7 @@ const { version: built } = buildVersion(packageVersion(), packageRoot())
 
 /** Under a umask that would make the packages unreadable. */
 async function build(directory: string): Promise<void> {
-  const program = join(packageRoot(), 'dist/bin/package-deb.js')
+  const program = join(packageRoot(), 'dist/tools/package-deb.js')
   const line = [process.execPath, '--experimental-import-meta-resolve', program, directory]
   await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], {
     env: fastCompression,

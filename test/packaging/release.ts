@@ -19,7 +19,7 @@ const root = packageRoot()
 const { version } = buildVersion(packageVersion(), root)
 const release = (...words: readonly string[]) => [
   '--experimental-import-meta-resolve',
-  join(root, 'dist/bin/release.js'),
+  join(root, 'dist/tools/release.js'),
   ...words,
 ]
 

@@ -55,7 +55,7 @@ function build(
   architectures: string,
   environment: Readonly<Record<string, string>> = {},
 ) {
-  const built = join(packageRoot(), 'dist/bin/package-deb.js')
+  const built = join(packageRoot(), 'dist/tools/package-deb.js')
   const options = [`--with-node=${architectures}`, `--node-pin=${pin}`, directory]
   const line = ['--experimental-import-meta-resolve', built, ...options]
   const env = {
@@ -155,7 +155,7 @@ t.test('packages with their own Node.js', { skip: noBuild }, async t => {
   await t.test('apt reads their repository through cachesvc', { skip: noService }, async t => {
     const repository = join(work, 'repository')
     const publish = async (...debs: readonly string[]) => {
-      const built = join(packageRoot(), 'dist/bin/package-repository.js')
+      const built = join(packageRoot(), 'dist/tools/package-repository.js')
       await command(process.execPath, [built, repository, ...debs], { deadline: 120_000 })
     }
     await publish(...names.map(name => join(debs, name)))

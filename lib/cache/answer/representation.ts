@@ -31,7 +31,7 @@ import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason } from '../rfc9111/outcome.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { Claim } from '../suites/suites.ts'
+import type { Claim } from '../suites/generation.ts'
 
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'

@@ -27,6 +27,7 @@ import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { ReleaseFacts } from '../suites/adopt.ts'
 import {
+  type Age,
   type Content,
   type Generation,
   type GivenGeneration,
@@ -345,8 +346,16 @@ export class SuiteDelays {
     if (because !== 'ripe' && because !== 'released' && because !== 'expiring') return
     const { name, digest } = next.release
     const permission = because === 'released' ? (next.released ?? suite.open) : undefined
-    const given = { digest, because, since: clock.now(), ...(permission && { permission }) }
     const before = suite.given
+    const { date, dateBefore } = ageOf(suite, name)
+    const given: GivenGeneration = {
+      digest,
+      because,
+      since: clock.now(),
+      seen: next.seen,
+      dateBefore: date ?? dateBefore,
+      ...(permission && { permission }),
+    }
     await suites.noteDelay(at, { given: { ...allGiven(suite), [name]: given } })
     if (!(await this.#place(at, next.release))) {
       const waiting = suites.at(at)?.waiting?.filter(({ release }) => release.digest !== digest)
@@ -395,9 +404,9 @@ export class SuiteDelays {
     name: ReleaseName,
     { digest, restraint }: { readonly digest: string; readonly restraint: Restraint },
   ): Choice {
-    const { date, validUntil } = factsOf(suite, digest) ?? {}
+    const { validUntil } = factsOf(suite, digest) ?? {}
     return choose({
-      given: { digest, date, validUntil },
+      given: { digest, validUntil, ...ageOf(suite, name) },
       waiting: waitingOf(suite, name)
         .filter(({ release }) => release.digest !== digest)
         .map(one => ({ ...one, digest: one.release.digest })),
@@ -461,6 +470,13 @@ function factsOf(
   return (
     generationOf(suite, digest) ?? suite.waiting?.find(({ release }) => release.digest === digest)
   )
+}
+
+/** The age of the generation that clients get in this form. */
+function ageOf(suite: Suite, name: ReleaseName): Age {
+  const { seen, dateBefore } = suite.given?.[name] ?? {}
+  const digest = digestGiven(suite, name)
+  return { date: digest === undefined ? undefined : factsOf(suite, digest)?.date, seen, dateBefore }
 }
 
 function releaseOf(suite: Suite, name: ReleaseName, digest: string): ReleaseFile | undefined {

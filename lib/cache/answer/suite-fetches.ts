@@ -56,7 +56,7 @@ export interface ListedFetch {
 
 export class SuiteFetches {
   readonly #parts: SuiteFetchesParts
-  /** The files of new generations whose fetch has not begun, by the keys of their suites. */
+  /** The files of new generations whose fetch has not begun, by the keys of the Release files that clients ask for. */
   readonly #queues = new Map<string, readonly unknown[]>()
   /** The fields of contents that were not what a Release file names, by the key and the SHA-256 that it names. */
   readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
@@ -67,9 +67,11 @@ export class SuiteFetches {
 
   /**
    * Fetches files in their order, a few at a time, so that connections to a slow origin remain for clients. It also fetches those for which
-   * the update does not wait any more. A later call for the same suite replaces the files whose fetch has not begun.
+   * the update does not wait any more. A later call for the same Release file, by its key, replaces the files whose fetch has not begun.
+   * Some clients ask for InRelease and others for Release, so a suite can have two updates at once. They share the fetches of their files.
    */
-  begin(at: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
+  begin(release: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
+    const at = parentOf(release)
     const { fetcher } = this.#parts
     const queue: { readonly listed: ListedContent; readonly settle: (because: string) => void }[] =
       []
@@ -77,15 +79,15 @@ export class SuiteFetches {
       const come = new Promise<string>(settle => queue.push({ listed, settle }))
       return { listed, come }
     })
-    this.#queues.set(at, queue)
+    this.#queues.set(release, queue)
     const work = async (): Promise<void> => {
-      while (this.#queues.get(at) === queue && !fetcher.closing) {
+      while (this.#queues.get(release) === queue && !fetcher.closing) {
         const next = queue.shift()
         if (next === undefined) break
         next.settle(await this.#fetchListed(at, next.listed, byHash).catch(explainError))
       }
       for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
-      if (this.#queues.get(at) === queue) this.#queues.delete(at)
+      if (this.#queues.get(release) === queue) this.#queues.delete(release)
     }
     for (let n = 0; n < atOnce; n += 1) void work()
     return fetches

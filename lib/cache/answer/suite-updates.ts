@@ -19,6 +19,7 @@ import { sharedFile } from '../shared/suites/shared-file.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { MissingFiles } from '../suites/adopt.ts'
+import type { Claim } from '../suites/generation.ts'
 import {
   byHashPaths,
   keyIn,
@@ -28,7 +29,7 @@ import {
 } from '../suites/generation.ts'
 import type { Client } from '../suites/given-releases.ts'
 import { suitePolicy } from '../suites/policy.ts'
-import type { Claim, Suites } from '../suites/suites.ts'
+import type { Suites } from '../suites/suites.ts'
 import type { SuiteDelays } from './suite-delays.ts'
 import {
   entryOf,
@@ -504,7 +505,7 @@ export class Updates {
 
   /** Fetches files of a new generation. Resolves to those that have not arrived in time, except optional ones. */
   async #fetchAll(candidate: Candidate, missing: MissingFiles): Promise<readonly Lacking[]> {
-    const { at, begun, heldFor, hurry } = candidate
+    const { at, release, begun, heldFor, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
     const { files, byHash, optional, secondary, dropped } = missing
@@ -517,7 +518,7 @@ export class Updates {
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
       dropped,
     )
-    const fetches = this.#fetches.begin(at, waiting, byHash)
+    const fetches = this.#fetches.begin(release.key, waiting, byHash)
     const lacking: Lacking[] = []
     const hurried = new Promise<string>(resolve => {
       hurry.addEventListener('abort', () => resolve(late), { once: true })

@@ -7,7 +7,8 @@
  *   by plain names and by digest.
  * - Paths of packages begin at the root of the archive, the part of the URL before `dists/`. A flat repository has no `dists/`. Its paths
  *   begin in the directory of its Release file, or in one above it when sources.list names a subdirectory.
- * - InRelease and Release of one suite may have different dates when a client last asked for only one of them. The newer one counts.
+ * - InRelease and Release of one suite may have different dates when a client last asked for only one of them. The one with the better
+ *   signature counts, and of two with equally good ones the newer one: a file without a signature can have any date.
  */
 import type { PackageIndex } from './listed-file.ts'
 import { directoriesOf, packageIndexOf, parentOf } from './path.ts'
@@ -20,6 +21,8 @@ export interface KnownRelease {
   /** Whether it is signed in place: an InRelease. */
   readonly inPlace: boolean
   readonly release: Release
+  /** How much its signature counts; a higher number counts more. */
+  readonly rank: number
 }
 
 /** The Release file that counts, for each suite. */
@@ -29,10 +32,14 @@ export function currentReleases<One extends KnownRelease>(
   const current = new Map<string, One>()
   for (const one of releases) {
     const other = current.get(one.base)
-    const age = other && (one.release.date ?? 0) - (other.release.date ?? 0)
-    if (age === undefined || age > 0 || (age === 0 && one.inPlace)) current.set(one.base, one)
+    const order = other && (one.rank - other.rank || dateOf(one) - dateOf(other))
+    if (order === undefined || order > 0 || (order === 0 && one.inPlace)) current.set(one.base, one)
   }
   return [...current.values()]
+}
+
+function dateOf({ release }: KnownRelease): number {
+  return release.date ?? 0
 }
 
 /** The directories in which the paths of an index may begin, the likeliest first. `base` is the directory of its Release file. */

@@ -86,26 +86,42 @@ export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
 /** Labels of the hosts below debian.org that have another archive. */
 const otherArchives = ['archive', 'snapshot', 'security']
 
-/** The archives that are known without a file. */
-export function builtInArchives(): readonly KnownArchive[] {
-  const checked = checkKnownArchives({
-    archives: [
-      { name: 'ubuntu', places: ['.archive.ubuntu.com'], path: '/ubuntu' },
-      {
-        name: 'debian',
-        places: ['.debian.org/debian'],
-        except: otherArchives,
-        path: '/debian',
-      },
-      {
-        name: 'debian-security',
-        places: ['.debian.org/debian-security'],
-        except: otherArchives,
-        path: '/debian-security',
-        to: 'security.debian.org',
-        with: 'debian',
-      },
-    ],
-  })
-  return checked.ok ? checked.value : []
+/**
+ * The hosts of archives by the first segment of a path on this proxy. apt-cacher-ng comes with these prefixes, and `sources.list`, preseed
+ * files and calls of debootstrap use them: `http://proxy:3142/debian`. Each is the path of the archive on its host, too.
+ */
+export const archivePrefixes: ReadonlyMap<string, string> = new Map([
+  ['debian', 'ftp.debian.org'],
+  ['debian-security', 'security.debian.org'],
+  ['ubuntu', 'archive.ubuntu.com'],
+])
+
+/** The archives that are known without a file, in the form of the file. */
+const builtIn = {
+  archives: [
+    { name: 'ubuntu', places: ['.archive.ubuntu.com'], path: '/ubuntu' },
+    {
+      name: 'debian',
+      places: ['.debian.org/debian'],
+      except: otherArchives,
+      path: '/debian',
+    },
+    {
+      name: 'debian-security',
+      places: ['.debian.org/debian-security'],
+      except: otherArchives,
+      path: '/debian-security',
+      to: 'security.debian.org',
+      with: 'debian',
+    },
+  ],
+}
+
+/** The archives that are known without a file. Throws when the table in this file is wrong, because it would route nothing. */
+export function builtInArchives(table: unknown = builtIn): readonly KnownArchive[] {
+  const checked = checkKnownArchives(table)
+  if (checked.ok) return checked.value
+  throw new Error(
+    `the built-in archives are wrong: ${checked.problems.map(({ text }) => text).join('; ')}`,
+  )
 }

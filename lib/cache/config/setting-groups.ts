@@ -138,7 +138,7 @@ export const suites = group(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
     ),
     wait: setting(duration('0s', '20s'), '5s').says(
-      'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent without being compared with it.',
+      'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent and stored without being compared with it, and the log says so; it is compared when it is next asked for after the index has been read. apt compares it in any case.',
     ),
   },
 )

@@ -9,14 +9,14 @@ import { type JsonObject, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
-import { type Change, changesBetween, countOfChanges } from '../delay/changes.ts'
+import { type Change, type ChangesInThread, countOfChanges } from '../delay/changes.ts'
 import { suiteName } from '../delay/delay.ts'
 import type { Store } from '../store/store.ts'
 import { type Generation, generationOf, keyIn, type Suite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
 export interface DelayCommandParts {
-  readonly cacheDirectory: string
+  readonly changes: Pick<ChangesInThread, 'list'>
   readonly clock: Clock
   readonly suites: Pick<Suites, 'all' | 'at'>
   readonly delays: Pick<SuiteDelays, 'release' | 'restraint' | 'state'>
@@ -73,7 +73,7 @@ export async function suiteChanges(
   request: JsonObject,
   parts: DelayCommandParts,
 ): Promise<CommandAnswer> {
-  const { suites, delays, cacheDirectory } = parts
+  const { suites, delays } = parts
   const chosen = chosenSuites(request, parts)
   if (typeof chosen === 'string') return complaintAnswer(exitCodes.failure, chosen)
   const json = request['json'] === true
@@ -87,7 +87,7 @@ export async function suiteChanges(
     const changes =
       last === undefined
         ? []
-        : await changesBetween({ cacheDirectory, before: adopted.contents, after: last.contents })
+        : await parts.changes.list({ before: adopted.contents, after: last.contents })
     values.push({ suite: at, changes })
     lines.push(headOf(at, last, changes), ...changes.map(lineOf))
   }

@@ -7,7 +7,7 @@ import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
-import { delayText, sharedText } from '../operations/state-text.ts'
+import { contradictionsText, delayText, sharedText } from '../operations/state-text.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
@@ -51,6 +51,15 @@ export async function statusOf(sources: OperationsSources) {
       const waiting = delay.state.waiting.length
       return [{ suite: redactUrl(name), because, waiting, text: delayText(delay.state) }]
     }),
+    // Errors of archives: paths that indexes of one suite name with different contents.
+    contradictions: sources.suites().flatMap(({ name, contradictions = [] }) =>
+      contradictions.map(one => ({
+        suite: redactUrl(name),
+        files: one.count,
+        examples: one.examples,
+        text: contradictionsText(one),
+      })),
+    ),
     ...(unreferenced && {
       unreferenced: {
         files: unreferenced.files,
@@ -125,6 +134,9 @@ export function statusText(status: Status): string {
     ...status.delayed
       .slice(0, mostListed)
       .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
+    ...status.contradictions
+      .slice(0, mostListed)
+      .map(({ suite, text }, n) => line(n === 0 ? 'Disputed' : '', `${suite}: ${text}`)),
     line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
     line('', store.directory),
     ...(shared === undefined ? [] : [line('Shared store', shared.text)]),

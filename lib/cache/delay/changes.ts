@@ -1,6 +1,6 @@
 /**
  * Compares the versions of the packages that two generations of a suite name in their stored Packages files. This is also the program
- * of a thread, which `ChangeCounts` starts, because the work is heavy.
+ * of a thread, which `ChangesInThread` starts, because the work is heavy.
  *
  * # Facts
  * - A generation may name several versions of a package. Versions that both generations name have not changed.
@@ -125,26 +125,29 @@ async function collect(path: string, found: Map<string, Set<string>>): Promise<v
 
 const wanted = ['Package', 'Version', 'Architecture']
 
-interface ChangeCountsParts {
+interface ChangesParts {
   readonly cacheDirectory: string
   readonly clock: Clock
   readonly log: Logger
 }
 
+type Between = Omit<Comparison, 'cacheDirectory'>
 /** `name` identifies the two generations. */
-type CountTask = Omit<Comparison, 'cacheDirectory'> & { readonly name: string }
+type CountTask = Between & { readonly name: string }
+/** The task of the thread: `result` says what it sends. */
+type ThreadTask = Comparison & { readonly result: 'list' | 'count' }
 
 const mostCounts = 1000
 const heapMegabytes = 512
 
-/** Counts in the background how many packages a waiting generation changes, and remembers the counts for the pages. */
-export class ChangeCounts {
-  readonly #parts: ChangeCountsParts
+/** Compares generations in threads, and remembers for the pages how many packages a waiting generation changes. */
+export class ChangesInThread {
+  readonly #parts: ChangesParts
   readonly #counts = recentEntries<string, ChangeCount | 'unknown'>(mostCounts)
   readonly #closing = new AbortController()
   #working: Promise<void> | undefined
 
-  constructor(parts: ChangeCountsParts) {
+  constructor(parts: ChangesParts) {
     this.#parts = parts
   }
 
@@ -159,26 +162,37 @@ export class ChangeCounts {
     return known
   }
 
+  /** The result of `changesBetween`. Rejects also when that takes too long, and when the service stops. */
+  list(between: Between): Promise<readonly Change[]> {
+    return this.#run<readonly Change[]>('list', between)
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new Error('the service stops'))
     await this.#working
   }
 
   async #count({ name, ...between }: CountTask): Promise<void> {
-    const { clock, log, cacheDirectory } = this.#parts
-    const { signal } = this.#closing
-    const program = new URL('./changes.js', import.meta.url)
-    const thread = { task: { cacheDirectory, ...between }, heapMegabytes, signal }
-    const limit = { clock, longest: longestJob }
     try {
-      const count = await answerOfThread<ChangeCount>(program, thread, limit)
-      this.#counts.set(name, count)
+      this.#counts.set(name, await this.#run<ChangeCount>('count', between))
     } catch (error) {
-      if (signal.aborted) return
+      if (this.#closing.signal.aborted) return
       this.#counts.set(name, 'unknown')
-      log.warn('changes of a suite could not be counted', { because: explainError(error) })
+      const because = explainError(error)
+      this.#parts.log.warn('changes of a suite could not be counted', { because })
     }
+  }
+
+  #run<Result>(result: ThreadTask['result'], { before, after }: Between): Promise<Result> {
+    const { clock, cacheDirectory } = this.#parts
+    const task: ThreadTask = { cacheDirectory, before, after, result }
+    const thread = { task, heapMegabytes, signal: this.#closing.signal }
+    const program = new URL('./changes.js', import.meta.url)
+    return answerOfThread<Result>(program, thread, { clock, longest: longestJob })
   }
 }
 
-await doTaskOfThread(async (task: Comparison) => countOfChanges(await changesBetween(task)))
+await doTaskOfThread(async ({ result, ...task }: ThreadTask) => {
+  const changes = await changesBetween(task)
+  return result === 'list' ? changes : countOfChanges(changes)
+})

@@ -5,7 +5,8 @@
  * - The age of a generation counts from the later of two moments: its signed Date, and the moment when this cache first saw it. A Date
  *   alone could be old on the day of an attack. The first sight alone would make all generations young after the cache is lost.
  * - Moments are those of `SteadyTime`, which setting the clock does not change.
- * - Clients never go back: apt refuses a Release file older than its own, and so does this choice.
+ * - Clients never go back: apt refuses a Release file older than its own, and so does this choice. Where a Date is missing, the
+ *   generation that this cache saw later is the newer one.
  * - Debian's Release files are valid for a week. With a longer delay clients would refuse all updates, so the delay gives way to
  *   `Valid-Until`. A hold is a decision about one day, and does not give way.
  */
@@ -14,7 +15,7 @@ import { parseUri } from '../../http/message/target.ts'
 import { decodedUrl } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { WaitingGeneration } from '../suites/generation.ts'
+import { type Age, isNewer, type WaitingGeneration } from '../suites/generation.ts'
 
 /** The delay and the hold of an archive. */
 export interface Restraint {
@@ -30,7 +31,7 @@ export interface Candidate
 }
 
 export interface ChoiceFacts {
-  readonly given: Omit<Candidate, 'seen'>
+  readonly given: Omit<Candidate, 'seen'> & Age
   readonly waiting: readonly Candidate[]
   readonly restraint: Restraint
   /** The moment until which an operator lets all generations through. */
@@ -116,10 +117,6 @@ function isExpiring(
 /** The moment that counts for a hold. It is the signed Date if there is one, because that does not depend on the machine's clock. */
 function momentOf({ date, seen }: Pick<Candidate, 'date' | 'seen'>): Milliseconds {
   return date ?? seen
-}
-
-function isNewer({ date }: Pick<Candidate, 'date'>, than: Pick<Candidate, 'date'>): boolean {
-  return date === undefined || than.date === undefined || date > than.date
 }
 
 function inOrder(waiting: readonly Candidate[]): readonly Candidate[] {

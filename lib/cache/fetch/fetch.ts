@@ -26,6 +26,7 @@ import { fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type BegunContent,
   type ContentOutcome,
+  claimText,
   conditionalFields,
   examinedContent,
   expectedAtStart,
@@ -143,10 +144,11 @@ export class Fetcher {
     const first = await running.found
     if (claim === undefined) return first
     await running.claimed
-    if (running.wanted.claim?.digest === claim.digest) return first
+    if (claimText(running.wanted.claim) === claimText(claim)) return first
     if (first.kind === 'filling') await first.filling.settled
     const entry = this.#options.store.peek(key)
-    if (entry?.digest === claim.digest) return { kind: 'validated', entry }
+    const right = [claim, ...(claim.others ?? [])].some(({ digest }) => digest === entry?.digest)
+    if (entry !== undefined && right) return { kind: 'validated', entry }
     return this.fetch(joining).found
   }
 

@@ -24,7 +24,7 @@ import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts
 import type { ExpectedContent } from '../store/content/checks.ts'
 import type { Download } from '../store/content/download.ts'
 import { type Entry, type EntryProof, neverConfirmed } from '../store/entry.ts'
-import type { Claim } from '../suites/suites.ts'
+import type { Claim, NamedContent } from '../suites/generation.ts'
 import type { Answer, Question } from './origin-question.ts'
 
 /** A claim. It has no generation when it comes from one that is not adopted yet. */
@@ -192,7 +192,32 @@ type Promised = Pick<WantedFile, 'archive' | 'claim'>
 /** The content that an index or the name of a file promises; undefined when neither does. */
 export function expectedContent({ archive, claim }: Promised): ExpectedContent | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
-  return { size: claim.size, digest: { algorithm: claim.by ?? 'sha256', hex: claim.digest } }
+  const { others, contradicting } = claim
+  return {
+    ...promiseOf(claim),
+    ...(others && { others: others.map(promiseOf) }),
+    ...(contradicting && { contradicted: true }),
+  }
+}
+
+function promiseOf({ size, digest, by }: NamedContent) {
+  return { size, digest: { algorithm: by ?? ('sha256' as const), hex: digest } }
+}
+
+/** A text of all contents that a claim allows. Two claims with the same text are fulfilled by the same contents. */
+export function claimText(claim: PlainClaim | undefined): string | undefined {
+  return (
+    claim &&
+    [claim, ...(claim.others ?? [])]
+      .map(({ digest }) => digest)
+      .sort()
+      .join(' ')
+  )
+}
+
+/** A text that differs when other content is expected. */
+function expectedText({ archive, claim }: Promised): string | undefined {
+  return claimText(claim) ?? archive.digest?.hex
 }
 
 /** The expected content when a download begins. An awaited claim can still change it. */
@@ -250,7 +275,7 @@ export class WrongContent {
   ): void {
     this.#wrong.set(wanted.key, {
       failure,
-      expected: expectedContent(wanted)?.digest?.hex,
+      expected: expectedText(wanted),
       until: this.#clock.elapsed() + (near === true ? 0 : pause),
       draft: draft ?? this.#wrong.get(wanted.key)?.draft,
     })
@@ -265,7 +290,7 @@ export class WrongContent {
   recent(wanted: WantedFile): Failure | undefined {
     const wrong = this.#wrong.get(wanted.key)
     if (wrong === undefined || wrong.until <= this.#clock.elapsed()) return undefined
-    return wrong.expected === expectedContent(wanted)?.digest?.hex ? wrong.failure : undefined
+    return wrong.expected === expectedText(wanted) ? wrong.failure : undefined
   }
 
   /** The draft of the wrong content of which clients may have the beginning. */

@@ -26,6 +26,7 @@ import {
   destinationUnderKey,
   type FileDestination,
 } from '../request/destination.ts'
+import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
@@ -74,6 +75,9 @@ const tooLarge =
   'it is larger than 5 GiB, which is the most that one request to the shared store takes: each node fetches it'
 const notShared =
   'not asked: files of an archive with `clients` or `credentials`, and targets with a query, are not shared'
+
+const byClient =
+  'a request with Cookie, or with an Accept other than */*, is passed through with its own fields and not stored; so is one by another program than apt when the answer is a page (HTML, JSON, XML), or has a Vary that names a field of the request (own-fields)'
 
 type Verdict = Pick<Explanation, 'answer' | 'fate'>
 
@@ -172,6 +176,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
+  if (admission.allow !== 'passthrough' && isOfNoArchive(archive)) find('By client', byClient)
   const reading = await parts.store.read(key)
   const stored = reading === 'unreadable' ? undefined : reading
   if (reading === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')
@@ -204,7 +209,12 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     const { release, signature, adopted } = claim.generation
     find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
     find('Adopted', moment(adopted))
-    if (claim.digest !== stored?.digest) {
+    const { contradicting, others } = claim
+    if (contradicting !== undefined) find('Contradiction', contradictionText(contradicting))
+    if (others !== undefined && claim.digest !== stored?.digest) {
+      const digests = [claim, ...others].map(({ digest }) => digest)
+      find('Must be', `one of the contents with the digests ${digests.join(', ')}`)
+    } else if (claim.digest !== stored?.digest) {
       const digest =
         claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
       find('Must be', `${claim.size} bytes with ${digest}`)
@@ -240,6 +250,11 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
   if (update.use === plain.use) return told(verdict)
   return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+/** What it means for a file that these indexes contradict each other about it. */
+function contradictionText(indexes: readonly string[]): string {
+  return `${indexes.join(' and ')} name different contents for it, which is an error of the archive. A client gets what the index names that it has fetched; where that is not known, any of these contents that the origin has`
 }
 
 /** Whether the store has a content under another name, and may give it under this one. */

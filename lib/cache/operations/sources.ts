@@ -92,7 +92,7 @@ interface StoreUsage extends Omit<Usage, 'blobs'> {
 
 /** A suite with the generation that clients get. */
 export interface SuiteState
-  extends Pick<Generation, 'date' | 'adopted' | 'validUntil' | 'signature'> {
+  extends Pick<Generation, 'date' | 'adopted' | 'validUntil' | 'signature' | 'contradictions'> {
   /** The URL of the directory of its Release file. */
   readonly name: string
   /** The number of its files that clients use, and their bytes. */

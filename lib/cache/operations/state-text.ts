@@ -10,6 +10,7 @@ import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import { ripeMoment } from '../delay/delay.ts'
 import type { SharedState } from '../shared/shared-store.ts'
+import type { Contradictions } from '../suites/generation.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */
@@ -46,6 +47,16 @@ const behindWords = {
   'stale-suite-incomplete': 'the origin has a newer one, and not all its files yet',
   'stale-suite-refused': 'the origin has another one that may not be adopted',
 } as const
+
+/** Which indexes of a suite contradict each other, and about which files. */
+export function contradictionsText({ count: files, examples }: Contradictions): string {
+  const [first] = examples
+  if (first === undefined) {
+    return `its indexes name different contents for ${countOf(files, 'file')}, which is an error of the archive`
+  }
+  const more = files > 1 ? ` and ${countOf(files - 1, 'file')} more` : ''
+  return `${first.indexes.join(' and ')} name different contents for ${first.path}${more}, which is an error of the archive`
+}
 
 /** The generation that clients get with the reason, and those that wait with their times. */
 export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {

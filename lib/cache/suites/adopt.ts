@@ -23,15 +23,27 @@ import {
   type AdoptedIndex,
   baseOf,
   type Content,
+  type Contradiction,
+  type Contradictions,
   type Generation,
   halfOf,
   type ListedContent,
   type NamedContent,
   type ReleaseFile,
+  releaseIn,
+  type Signature,
+  type SuitePolicy,
 } from './generation.ts'
-import { refusalReason, type SuitePolicy } from './policy.ts'
+import { distrustReason, rankOf, refusalReason } from './policy.ts'
 import { checkSignature } from './signing/signature.ts'
-import { Table, TableBuilder } from './table.ts'
+import {
+  type Disagreement,
+  disagreements,
+  nameText,
+  pathName,
+  Table,
+  TableBuilder,
+} from './table.ts'
 import { tablePath } from './tables.ts'
 
 /** The message to the thread: the suite to adopt, and the means to judge it. */
@@ -72,6 +84,8 @@ export interface Adoption {
   readonly missing?: MissingFiles
   /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
+  /** The signature of the adopted Release file, when it does not count any more. */
+  readonly distrusted?: Signature | undefined
   /** Sentences that say which Release files were not adopted and which indexes were not read, and why. */
   readonly refused: readonly string[]
   /** Indexes whose packing this program does not read. */
@@ -101,11 +115,21 @@ export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature' 
 
 type PackedIndex = ListedContent & { readonly kind: PackageIndex }
 
+/** An index whose table exists, and the packing that it was made of. */
+type ReadIndex = AdoptedIndex & { readonly from: PackedIndex }
+
 /** At most this many bytes are unpacked for one adoption; the remaining indexes are not read. */
 const mostUnpacked = 8 * 1024 ** 3
 
 /** `MissingFiles.dropped` has at most this many paths. */
 const mostDropped = 1000
+
+/** Indexes of a suite are compared with each other when their tables have at most this many bytes together. */
+const mostCompared = 256 * 1024 ** 2
+
+/** At most this many paths on which indexes disagree are noted, and this many of them by their paths. */
+const mostContradictions = 20_000
+const mostExamples = 20
 
 /** At most this many bytes are hashed again for one job, because a Release file can name every content of the store. */
 const mostHashed = 512 * 1024 ** 2
@@ -119,14 +143,20 @@ async function adopt(job: Job): Promise<Adoption> {
   const base = baseOf({ at })
   const refused: string[] = []
   const found = []
+  let distrusted: Signature | undefined
   for (const file of job.releases) {
     const { release, signature, because } = await readOne(file, job, layout)
     if (release === undefined) {
+      const isAdopted = job.adopted && releaseIn(job.adopted, file.digest) !== undefined
+      if (isAdopted && signature && distrustReason(signature, job.policy)) distrusted = signature
       if (because !== undefined) refused.push(`${file.name} is not adopted: ${because}`)
-    } else found.push({ file, release, signature, base, inPlace: file.name === 'InRelease' })
+    } else {
+      const inPlace = file.name === 'InRelease'
+      found.push({ file, release, signature, base, inPlace, rank: rankOf(signature) })
+    }
   }
   const [chosen] = currentReleases(found)
-  if (chosen === undefined) return { refused }
+  if (chosen === undefined) return { refused, distrusted }
   const { release, file, signature } = chosen
   const { date, validUntil, byHash } = release
   const { named, unknown } = namedBy(release, job.sha256s)
@@ -147,14 +177,17 @@ async function adopt(job: Job): Promise<Adoption> {
   await makeDirectory(layout.suites)
   const tables = new TableMaker(layout, mostTableBytes, base)
   await tables.ofRelease(file, release)
-  const indexes: AdoptedIndex[] = []
+  const read: ReadIndex[] = []
   for (const choice of indexChoices(stored)) {
     const index = await tables.ofOne(choice)
-    if (index !== undefined) indexes.push(index)
+    if (index !== undefined) read.push(index)
   }
+  const indexes = read.map(({ table, root }) => ({ table, root }))
+  const contradictions = await tables.contradictions(read)
   const twin = found.find(one => one !== chosen && saysTheSame(one.release, release))?.file
   const about = { twin, date, validUntil, byHash, signature, adopted: job.now }
-  const generation = { release: file, ...about, indexes, contents: stored }
+  const own = { release: file, ...about, indexes, contents: stored }
+  const generation = contradictions.length === 0 ? own : { ...own, contradictions }
   const { notRead } = tables
   return { generation, unknown, refused: [...refused, ...tables.refused], notRead }
 }
@@ -199,7 +232,7 @@ async function readOne({ name, digest, size, signedBy }: ReleaseFile, job: Job, 
   const { keyrings } = job.policy
   const signature = await checkSignature(content, detached || undefined, { keyrings, now: job.now })
   const refused = refusalReason({ ...release, signature }, job)
-  return refused === undefined ? { release, signature } : { because: refused }
+  return refused === undefined ? { release, signature } : { signature, because: refused }
 }
 
 /** The paths that the Release file of a generation names and this one does not. */
@@ -291,14 +324,15 @@ class TableMaker {
   }
 
   /** The first packing of an index whose table exists or can be made. Notes the packings that cannot be read. */
-  async ofOne(choice: readonly PackedIndex[]): Promise<AdoptedIndex | undefined> {
+  async ofOne(choice: readonly PackedIndex[]): Promise<ReadIndex | undefined> {
     const base = this.#base
-    for (const { digest } of choice) {
+    for (const from of choice) {
+      const { digest } = from
       const known = this.#common.has(digest)
       const common = known ? this.#common.get(digest) : await this.#existing(digest)
       if (common === undefined) continue
       this.#common.set(digest, common)
-      return { table: digest, root: rootOf(base, common) }
+      return { table: digest, root: rootOf(base, common), from }
     }
     for (const index of choice) {
       const { digest, path } = index
@@ -307,7 +341,7 @@ class TableMaker {
       try {
         const common = await this.#make(index)
         this.#common.set(digest, common)
-        return { table: digest, root: rootOf(base, common) }
+        return { table: digest, root: rootOf(base, common), from: index }
       } catch (error) {
         const because = explainError(error)
         if (error instanceof DecompressError && error.code === 'not-read') {
@@ -316,6 +350,58 @@ class TableMaker {
       }
     }
     return undefined
+  }
+
+  /** The paths that these indexes name with different contents, for each directory from which their paths begin. */
+  async contradictions(indexes: readonly ReadIndex[]): Promise<readonly Contradictions[]> {
+    const byRoot = new Map<string, Map<string, PackedIndex>>()
+    for (const { root, table, from } of indexes) {
+      const same = byRoot.get(root) ?? new Map<string, PackedIndex>()
+      byRoot.set(root, same.has(table) ? same : same.set(table, from))
+    }
+    const found: Contradictions[] = []
+    for (const [root, choices] of byRoot) {
+      if (choices.size < 2) continue
+      const [tables, from]: [Table[], PackedIndex[]] = [[], []]
+      let bytes = 0
+      for (const [digest, index] of choices) {
+        const table = await this.#table(digest)
+        bytes += table?.bytes ?? 0
+        if (table === undefined || bytes > mostCompared) break
+        tables.push(table)
+        from.push(index)
+      }
+      const some = disagreements(tables, mostContradictions)
+      if (some.length === 0) continue
+      const names = Buffer.from(some.map(({ name }) => name).join(''), 'latin1').toString('base64')
+      const examples = await this.#examples(some.slice(0, mostExamples), from).catch(() => [])
+      found.push({ root, names, count: some.length, examples })
+    }
+    return found
+  }
+
+  /** Reads the paths of some disagreements in one of the two indexes, because tables have only the digests of paths. */
+  async #examples(
+    some: readonly Disagreement[],
+    indexes: readonly PackedIndex[],
+  ): Promise<readonly Contradiction[]> {
+    const examples: Contradiction[] = []
+    for (const [n, index] of indexes.entries()) {
+      const wanted = new Map(
+        some.flatMap(one => (one.between[0] === n ? [[one.name, one] as const] : [])),
+      )
+      if (wanted.size === 0) continue
+      const content = this.#unpacked(index.digest)
+      for await (const { path } of indexedFiles(index.kind, content)) {
+        const name = nameText(pathName(path))
+        const between = wanted.get(name)?.between
+        if (between === undefined) continue
+        wanted.delete(name)
+        examples.push({ path, indexes: between.flatMap(at => indexes[at]?.path ?? []) })
+        if (wanted.size === 0) break
+      }
+    }
+    return examples
   }
 
   async #make({ digest, kind }: PackedIndex): Promise<string> {
@@ -330,11 +416,11 @@ class TableMaker {
     return this.#write(digest, builder)
   }
 
-  async *#unpacked(digest: string, sha256: Hash): AsyncGenerator<Uint8Array> {
+  async *#unpacked(digest: string, sha256?: Hash): AsyncGenerator<Uint8Array> {
     const packed = createReadStream(this.#layout.blob(digest), { highWaterMark: readBytes })
     const hashed = async function* (): AsyncGenerator<Uint8Array> {
       for await (const chunk of packed) {
-        sha256.update(chunk)
+        sha256?.update(chunk)
         yield chunk
       }
     }
@@ -347,9 +433,13 @@ class TableMaker {
 
   /** The common directory of an existing table; undefined when the table is missing, damaged or too large. */
   async #existing(digest: string): Promise<string | undefined> {
+    return (await this.#table(digest))?.common
+  }
+
+  async #table(digest: string): Promise<Table | undefined> {
     const path = tablePath(this.#layout, digest)
     const file = await readBounded(path, this.#mostBytes).catch(() => undefined)
-    return file && Table.read(file.bytes)?.common
+    return file && Table.read(file.bytes)
   }
 
   async #write(digest: string, builder: TableBuilder): Promise<string> {

@@ -34,14 +34,15 @@ import {
   type ListedContent,
   type ReleaseFile,
   releasesOf,
+  type Signature,
   type Suite,
+  type SuitePolicy,
   sameContents,
   withNextGeneration,
 } from './generation.ts'
 import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
-import type { SuitePolicy } from './policy.ts'
 import { mostTableBytes } from './table.ts'
-import { AdoptionThread } from './thread.ts'
+import { AdoptionThreads } from './thread.ts'
 
 /** The parts of the service that the adoption of suites needs. */
 export interface SuiteMeans extends AdoptedParts {
@@ -86,13 +87,15 @@ interface Failed {
 
 export class Adoptions {
   readonly #parts: AdoptionsParts
-  readonly #thread: AdoptionThread
+  readonly #threads: AdoptionThreads
   readonly #inUse: InUse
   readonly #underWay = new Map<string, UnderWay>()
   /** Suites whose last adoption failed, by the keys of their directories. */
   readonly #failed = recentEntries<string, Failed>(mostNoted)
   /** Suites for which the log has already said that an index is not read. */
   readonly #saidNotRead = recentEntries<string, true>(mostNoted)
+  /** The contradictions of suites of which the log has told, by the keys of their directories. */
+  readonly #saidContradictions = recentEntries<string, string>(mostNoted)
   /** The reason in words why the last Release file of a suite was not adopted, by the key of the suite's directory. */
   readonly #refusals = recentEntries<string, string>(mostNoted)
   #removing: Promise<void> = Promise.resolve()
@@ -100,7 +103,7 @@ export class Adoptions {
 
   constructor(parts: AdoptionsParts) {
     this.#parts = parts
-    this.#thread = new AdoptionThread(parts.clock)
+    this.#threads = new AdoptionThreads(parts.clock)
     this.#inUse = new InUse(parts, files => this.sha512(files))
   }
 
@@ -162,12 +165,12 @@ export class Adoptions {
 
   /** The number of jobs that the thread which reads indexes has not finished, those for Release files that are not adopted yet included. */
   get jobs(): number {
-    return this.#thread.jobs
+    return this.#threads.jobs
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#thread.close()
+    await this.#threads.close()
     await Promise.all([...this.#underWay.values()].map(({ done }) => done))
     await this.#removing
   }
@@ -211,8 +214,8 @@ export class Adoptions {
       until: begun + pauseAfterFailure,
     })
     const job = { at, releases, policy, adopted: barOf(suite, releases, policy) }
-    let { generation: found, unknown = [] } = await this.#work(job)
-    if (found === undefined) return
+    let { generation: found, unknown = [], distrusted } = await this.#work(job)
+    if (found === undefined) return this.#distrust(at, policy, distrusted)
     const sha256s = await this.#inUse.sha256s(at, unknown, adopted)
     if (sha256s === 'unreadable') return this.#notRead(at)
     if (sha256s.size > 0) found = (await this.#work({ ...job, sha256s })).generation ?? found
@@ -227,6 +230,7 @@ export class Adoptions {
       at,
       next: generation,
       days: this.#parts.snapshotDays(),
+      policy,
     })
     await known.put(next)
     onAdopted(next)
@@ -241,6 +245,31 @@ export class Adoptions {
       indexes: indexes.length,
       milliseconds: Math.round(clock.elapsed() - begun),
     })
+    this.#warnOfContradictions(at, generation)
+  }
+
+  /** Says once for each set of contradictions that indexes of a suite disagree, because the owner of the archive wants to know. */
+  #warnOfContradictions(at: string, { contradictions = [] }: Generation): void {
+    const names = contradictions.map(one => one.names).join(' ')
+    if (names === '' || this.#saidContradictions.get(at) === names) return
+    this.#saidContradictions.set(at, names)
+    const { path = '', indexes = [] } = contradictions[0]?.examples[0] ?? {}
+    this.#parts.log.warn('indexes of a suite contradict each other', {
+      suite: at,
+      path,
+      indexes: indexes.join(' '),
+      files: contradictions.reduce((sum, { count }) => sum + count, 0),
+    })
+  }
+
+  /** Notes that the adopted Release file would not be adopted under the policy of now, so that no file is compared with its indexes. */
+  async #distrust(at: string, policy: SuitePolicy, signature: Signature | undefined) {
+    const { known, onAdopted } = this.#parts
+    const suite = known.at(at)
+    const [adopted, ...past] = suite?.generations ?? []
+    if (suite === undefined || adopted === undefined || signature === undefined) return
+    await known.put({ ...suite, policy, generations: [{ ...adopted, signature }, ...past] })
+    onAdopted()
   }
 
   /**
@@ -297,7 +326,7 @@ export class Adoptions {
   /** The SHA-512 of contents by their SHA-256. Contents that are missing or too large together are left out. */
   async sha512(hash: readonly Content[]): Promise<ReadonlyMap<string, string>> {
     const { cacheDirectory } = this.#parts
-    const { sha512 } = await this.#thread.run({ cacheDirectory, hash })
+    const { sha512 } = await this.#threads.run({ cacheDirectory, hash })
     return sha512 ?? new Map()
   }
 
@@ -305,7 +334,7 @@ export class Adoptions {
   async #work(job: Omit<Job, 'cacheDirectory' | 'mostTableBytes' | 'now'>): Promise<Adoption> {
     const { cacheDirectory, memory, clock, log, tables } = this.#parts
     const about = { cacheDirectory, mostTableBytes: mostTableBytes(memory), now: clock.now() }
-    const adoption = await this.#thread
+    const adoption = await this.#threads
       .run({ ...job, ...about })
       // The thread may have made tables, also when nothing comes of the adoption in the end.
       .finally(() => tables.readAgain())

@@ -66,6 +66,23 @@ export interface AdoptedIndex {
   readonly root: string
 }
 
+/** Paths that indexes of one suite name with different contents, which is an error of the archive. */
+export interface Contradictions {
+  /** The directory from which the paths begin, as in `AdoptedIndex`. */
+  readonly root: string
+  /** The names of the paths as tables have them, one after the other, in base64. */
+  readonly names: string
+  readonly count: number
+  /** Some of them in words, for operators. */
+  readonly examples: readonly Contradiction[]
+}
+
+/** A path, and the paths of two indexes of the suite that name different contents for it. */
+export interface Contradiction {
+  readonly path: string
+  readonly indexes: readonly string[]
+}
+
 /** An index or another file that a Release file names. */
 export interface ListedContent extends Content {
   /** The decoded path from the directory of the Release file. */
@@ -87,6 +104,8 @@ export interface Generation {
   readonly signature: Signature
   readonly adopted: Milliseconds
   readonly indexes: readonly AdoptedIndex[]
+  /** Undefined when its indexes agree about every path. */
+  readonly contradictions?: readonly Contradictions[] | undefined
   /** The files that it names and that were stored in its directory when it was adopted, because clients use them. */
   readonly contents: readonly ListedContent[]
 }
@@ -121,8 +140,21 @@ export interface GivenGeneration {
   readonly because: 'first' | 'ripe' | 'released' | 'expiring'
   /** The moment since which clients get it, by the clock of the machine. */
   readonly since: Milliseconds
+  /** When the service first saw it, by `SteadyTime`; undefined when it never waited. */
+  readonly seen?: Milliseconds | undefined
+  /** The latest Date that clients had before. A generation without a Date does not say how old it is. */
+  readonly dateBefore?: Milliseconds | undefined
   /** The permission of an operator, when it was the reason. */
   readonly permission?: Permission | undefined
+}
+
+/** The rules by which the Release files of an archive are judged. */
+export interface SuitePolicy {
+  readonly verify: 'require' | 'prefer'
+  /** Paths of keyring files and of directories with keyring files. */
+  readonly keyrings: readonly string[]
+  /** True when the configuration lists the archive. */
+  readonly listed?: true
 }
 
 /** A suite with its generations, the adopted one first. */
@@ -137,6 +169,22 @@ export interface Suite {
   /** The Release files that clients get during a delay or a hold, by their names. */
   readonly given?: Readonly<Partial<Record<ReleaseFile['name'], GivenGeneration>>> | undefined
   readonly open?: OpenPermission | undefined
+  /** The policy by which its Release files were judged last; undefined when an earlier version of this program judged them. */
+  readonly policy?: SuitePolicy | undefined
+}
+
+/** The content that an index names for a file, and the generation that has the index. */
+export interface Claim extends NamedContent {
+  /** Key of the directory of the Release file that names the index. */
+  readonly suite: string
+  readonly generation: Generation
+  /**
+   * The other contents that the file may have, because indexes contradict each other and none of them is the client's own. The file can
+   * then change under its name. Undefined when the client's own index decides, and when all indexes agree.
+   */
+  readonly others?: readonly NamedContent[] | undefined
+  /** The indexes that contradict each other about the file, by their URLs. */
+  readonly contradicting?: readonly string[] | undefined
 }
 
 /** The newest past generations, this many, are always kept. */
@@ -214,7 +262,15 @@ export function generationOf(suite?: Suite, release?: string): Generation | unde
  */
 export function withNextGeneration(
   suite: Suite | undefined,
-  { at, next, days }: { readonly at: string; readonly next: Generation; readonly days: number },
+  {
+    at,
+    next,
+    days,
+    policy,
+  }: Pick<Suite, 'at' | 'policy'> & {
+    readonly next: Generation
+    readonly days: number
+  },
 ): Suite {
   const before = suite?.generations ?? []
   const [head] = before
@@ -233,9 +289,9 @@ export function withNextGeneration(
     return days > 0 && until > since && last && files <= mostPastFiles
   })
   const { heldSince, waiting = [], given, open } = suite ?? {}
-  const stays = ({ date, release }: WaitingGeneration): boolean =>
-    releaseIn(next, release.digest) === undefined &&
-    (date === undefined || next.date === undefined || date > next.date)
+  const facts = { date: next.date, ...sightOf(next, suite) }
+  const stays = (one: WaitingGeneration): boolean =>
+    releaseIn(next, one.release.digest) === undefined && isNewer(one, facts)
   const wait = waiting.filter(stays)
   return {
     at,
@@ -244,7 +300,36 @@ export function withNextGeneration(
     waiting: wait.length > 0 ? wait : undefined,
     given,
     open,
+    policy,
   }
+}
+
+/** When a generation that is adopted now was first seen, and the latest Date before it. Empty when it never waited. */
+function sightOf(next: Generation, { waiting = [], given = {} }: Partial<Suite> = {}): Age {
+  const isNext = ({ digest }: Pick<GivenGeneration, 'digest'>): boolean =>
+    releaseIn(next, digest) !== undefined
+  const { seen, dateBefore } = Object.values(given).find(isNext) ?? {}
+  return { seen: seen ?? waiting.find(one => isNext(one.release))?.seen, dateBefore }
+}
+
+/** The facts by which one generation is newer than another. */
+export interface Age {
+  readonly date?: Milliseconds | undefined
+  /** Undefined when it never waited. Then every waiting generation was seen later. */
+  readonly seen?: Milliseconds | undefined
+  /** The latest Date that clients had before. It counts when this generation has no Date. */
+  readonly dateBefore?: Milliseconds | undefined
+}
+
+/** Whether a waiting generation is newer than another: by their Dates, and where one is missing, by when they were seen. */
+export function isNewer(
+  { date, seen }: Pick<WaitingGeneration, 'date' | 'seen'>,
+  than: Age,
+): boolean {
+  const latest = than.date ?? than.dateBefore
+  if (date !== undefined && latest !== undefined && date <= latest) return false
+  if (date !== undefined && than.date !== undefined) return true
+  return than.seen === undefined || seen > than.seen
 }
 
 /** The adopted generation of a suite at a moment; undefined when the moment is before the oldest kept generation. */
@@ -320,12 +405,20 @@ const generation = {
   contents: listOf(isListed),
 }
 
+const contradictions = {
+  root: isText,
+  names: isText,
+  count: isNumber,
+  examples: listOf(recordOf({ path: isText, indexes: listOf(isText) })),
+}
+
 const isAdopted = recordOf({
   ...generation,
   twin: optional(isReleaseFile),
   byHash: oneOf(true, false),
   adopted: isNumber,
   indexes: listOf(recordOf({ table: isSha256, root: isText })),
+  contradictions: optional(listOf(recordOf(contradictions))),
 })
 
 const permission = { by: isText, reason: isText, at: isNumber }
@@ -341,6 +434,8 @@ const isGiven = recordOf({
   digest: isSha256,
   because: oneOf('first', 'ripe', 'released', 'expiring'),
   since: isNumber,
+  seen: optional(isNumber),
+  dateBefore: optional(isNumber),
   permission: optional(recordOf(permission)),
 })
 
@@ -351,6 +446,13 @@ const hasMembersOfSuite = recordOf({
   waiting: optional(listOf(isWaiting)),
   given: optional(recordOf({ InRelease: optional(isGiven), Release: optional(isGiven) })),
   open: optional(recordOf({ ...permission, until: isNumber })),
+  policy: optional(
+    recordOf({
+      verify: oneOf('require', 'prefer'),
+      keyrings: listOf(isText),
+      listed: optional(oneOf(true)),
+    }),
+  ),
 })
 
 function isSuite(value: unknown): value is Suite {

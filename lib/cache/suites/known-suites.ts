@@ -11,12 +11,14 @@ import type { ContentStanding } from '../store/retention-rules.ts'
 import {
   type AdoptedIndex,
   baseOf,
+  type Contradictions,
   decodeSuite,
   encodeSuite,
   type Generation,
   releasesOf,
   type Suite,
 } from './generation.ts'
+import { namesFrom, nameText } from './table.ts'
 import { readSmall, Tables } from './tables.ts'
 
 /** An index that may name a file, with the generation that has the index. */
@@ -40,6 +42,8 @@ export class KnownSuites {
   readonly #bases = new Map<string, Suite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()
+  /** The names of paths on which indexes of one suite disagree, by the decoded URL at which the paths begin. */
+  readonly #contradicted = new Map<string, ReadonlySet<string>[]>()
   /** Names of files that the disk could not read yet. They are not overwritten, and no table is removed while there are any. */
   readonly #unread = new Set<string>()
   /** Whether the names of the files have been read. */
@@ -127,6 +131,14 @@ export class KnownSuites {
     return undefined
   }
 
+  /** Whether adopted indexes of one suite name different contents for a path from `root`, by its `pathName`. */
+  isContradicted(root: string, path: Buffer): boolean {
+    const sets = this.#contradicted.get(root)
+    if (sets === undefined) return false
+    const name = nameText(path)
+    return sets.some(names => names.has(name))
+  }
+
   /** Whether a kept generation has this content. */
   names(digest: string): boolean {
     return this.#named.has(digest)
@@ -144,7 +156,9 @@ export class KnownSuites {
 
   async put(suite: Suite): Promise<void> {
     this.#suites.delete(suite.at)
-    await this.#write(suite)
+    this.#suites.set(suite.at, suite)
+    this.#index()
+    await this.#write(suite.at)
     if (this.#suites.size <= mostSuites) return
     // A forgotten suite with a delay would give its newest Release file at once, so suites without a delay are forgotten first.
     const delayed = ({ given }: Suite): boolean => given !== undefined
@@ -155,13 +169,16 @@ export class KnownSuites {
   /** Notes why clients do not get the newest generation of a suite. */
   async note(at: string, state: Partial<Omit<Suite, 'at' | 'generations'>>): Promise<void> {
     const suite = this.#suites.get(at)
-    if (suite !== undefined) await this.#write({ ...suite, ...state })
+    if (suite === undefined) return
+    const next = { ...suite, ...state }
+    this.#suites.set(at, next)
+    // Only waiting generations change what the index below is made of.
+    if ('waiting' in state) this.#index()
+    else this.#bases.set(baseOf(next), next)
+    await this.#write(at)
   }
 
-  async #write(suite: Suite): Promise<void> {
-    const { at } = suite
-    this.#suites.set(at, suite)
-    this.#index()
+  async #write(at: string): Promise<void> {
     const name = fileName(at)
     const path = join(this.#parts.layout.suites, name)
     await this.#inTurn(async () => {
@@ -197,6 +214,7 @@ export class KnownSuites {
     this.#bases.clear()
     this.#sources.clear()
     this.#named.clear()
+    this.#contradicted.clear()
     for (const suite of this.#suites.values()) {
       this.#bases.set(baseOf(suite), suite)
       for (const one of [...suite.generations, ...(suite.waiting ?? [])]) {
@@ -212,9 +230,26 @@ export class KnownSuites {
         this.#sources.set(root, same)
       }
     }
+    for (const { generations } of this.#suites.values()) {
+      for (const one of generations[0]?.contradictions ?? []) {
+        const sets = this.#contradicted.get(one.root) ?? []
+        this.#contradicted.set(one.root, [...sets, namesIn(one)])
+      }
+    }
     const date = ({ generation }: Source): number => generation.date ?? 0
     for (const sources of this.#sources.values()) sources.sort((a, b) => date(b) - date(a))
   }
+}
+
+const namesOf = new WeakMap<Contradictions, ReadonlySet<string>>()
+
+/** The names of contradicted paths. They are decoded once. */
+function namesIn(contradictions: Contradictions): ReadonlySet<string> {
+  const known = namesOf.get(contradictions)
+  if (known !== undefined) return known
+  const names = new Set(namesFrom(Buffer.from(contradictions.names, 'base64')))
+  namesOf.set(contradictions, names)
+  return names
 }
 
 const tableOf = ({ table }: AdoptedIndex): string => table

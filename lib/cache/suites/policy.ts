@@ -3,16 +3,10 @@
  */
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Config } from '../config/config.ts'
 import { archiveOf } from '../policy/routing.ts'
-import type { Generation, Signature } from './generation.ts'
-
-/** The rules by which the Release files of an archive are judged. */
-export interface SuitePolicy {
-  readonly verify: 'require' | 'prefer'
-  /** Paths of keyring files and of directories with keyring files. */
-  readonly keyrings: readonly string[]
-}
+import type { Generation, Signature, SuitePolicy } from './generation.ts'
 
 /** The facts by which a Release file is judged. */
 export type ReleaseFacts = Pick<Generation, 'date' | 'validUntil' | 'signature'>
@@ -64,12 +58,24 @@ function olderThan(
   adopted: Generation | undefined,
 ): string | undefined {
   if (adopted === undefined) return undefined
-  if (signature.is === 'good' && adopted.signature.is !== 'good') return undefined
-  if (adopted.signature.is === 'good' && signature.is === 'unsigned') {
+  const [rank, adoptedRank] = [rankOf(signature), rankOf(adopted.signature)]
+  if (rank > adoptedRank) return undefined
+  if (rank === 0 && adoptedRank === goodRank) {
     return 'the one adopted before has a good signature and this one has none'
   }
   if (date === undefined || adopted.date === undefined || date >= adopted.date) return undefined
   return `it is older than the one adopted before (${new Date(adopted.date).toISOString()})`
+}
+
+const goodRank = 2
+
+/**
+ * The rank of a signature: a good one counts most, and one that cannot be judged still counts more than none, because anybody can write
+ * a file without a signature and choose its date.
+ */
+export function rankOf({ is }: Pick<Signature, 'is'>): number {
+  if (is === 'good') return goodRank
+  return is === 'unsigned' || is === 'bad' ? 0 : 1
 }
 
 /** The policy of the suite in the directory with this key; undefined when no file of the suite is compared with indexes. */
@@ -79,9 +85,34 @@ export function suitePolicy(
 ): SuitePolicy | undefined {
   const uri = parseUri(at)
   if ('problem' in uri) return undefined
-  const { verify, signedBy } = archiveOf(uri, archives)?.archive ?? unlisted
+  const listed = archiveOf(uri, archives)?.archive
+  const { verify, signedBy } = listed ?? unlisted
   if (verify === 'off') return undefined
-  return { verify, keyrings: signedBy.length > 0 ? signedBy : suites.keyrings }
+  const keyrings = signedBy.length > 0 ? signedBy : suites.keyrings
+  return { verify, keyrings, ...(listed && { listed: true }) }
+}
+
+/** The most suites whose policies are remembered. More suites are not known at a time. */
+const mostRemembered = 1000
+
+/** The same for the configuration of now. The policies are remembered until it changes, because each claim needs some. */
+export function policiesOf(
+  configOf: () => Pick<Config, 'archives' | 'suites'>,
+): (at: string) => SuitePolicy | undefined {
+  let config: Pick<Config, 'archives' | 'suites'> | undefined
+  let policies = recentEntries<string, { readonly policy: SuitePolicy | undefined }>(mostRemembered)
+  return at => {
+    const now = configOf()
+    if (now !== config) {
+      config = now
+      policies = recentEntries(mostRemembered)
+    }
+    const known = policies.get(at)
+    if (known !== undefined) return known.policy
+    const policy = suitePolicy(at, now)
+    policies.set(at, { policy })
+    return policy
+  }
 }
 
 const unlisted = { verify: 'prefer', signedBy: [] } as const

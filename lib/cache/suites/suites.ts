@@ -2,6 +2,7 @@
  * Finds what the adopted indexes of archives say about a file. The service calls it for each stored entry and for each Release file that a
  * client gets (docs/decisions/0030-what-adopted-indexes-say.md).
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { continueWhenReady } from '../../async/ready.ts'
@@ -18,15 +19,16 @@ import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/retention-rules.ts'
 import { Adoptions, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
+import { ClaimsBySha256 } from './claims-by-sha256.ts'
+import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
 import {
   baseOf,
+  type Claim,
   type Content,
   type Generation,
   generationOf,
-  halfOf,
   keysOf,
   type ListedContent,
-  type NamedContent,
   type ReleaseFile,
   releaseIn,
   releasesOf,
@@ -35,19 +37,13 @@ import {
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
 import { pastFiles } from './past.ts'
+import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
 /** The answer of indexes about a file: a claim, `unnamed` when no index names it, or `unknown` when one of them cannot be read now. */
 type Answer = Claim | 'unnamed' | 'unknown'
-
-/** The content that an index names for a file, and the generation that has the index. */
-export interface Claim extends NamedContent {
-  /** Key of the directory of the Release file that names the index. */
-  readonly suite: string
-  readonly generation: Generation
-}
 
 interface SuitesParts extends SuiteMeans {
   /** How long a request waits for the adoption of a suite that may name its file. */
@@ -83,8 +79,7 @@ const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
 const mostAgreements = 100
 const none: readonly string[] = []
-/** The SHA-512 of at most this many contents are remembered. */
-const mostHashed = 10_000
+const mostUncompared = 1000
 /** Valid-Until is close in this last part of the time from Date to Valid-Until. */
 const lastPart = 0.1
 
@@ -101,9 +96,11 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
-
-  /** The SHA-512 of contents by their SHA-256. A promise that found none is removed. */
-  readonly #sha512s = recentEntries<string, Promise<string | undefined>>(mostHashed)
+  /** The suites that are not compared with indexes since a reload. A later reload may change that. */
+  readonly #uncompared = recentEntries<string, true>(mostUncompared)
+  /** The suites of which the log has said that a request did not wait for them any longer. */
+  readonly #late = recentEntries<string, true>(mostUncompared)
+  readonly #claims: ClaimsBySha256
 
   private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
     this.#parts = parts
@@ -122,12 +119,41 @@ export class Suites {
         if (suite !== undefined) parts.onAdopted(suite)
       },
     })
+    this.#claims = new ClaimsBySha256(parts, this.adoptions)
   }
 
   /** Reads the suites of an earlier run. Never rejects. */
   static async open(parts: SuitesParts): Promise<Suites> {
     const { known, tables } = await openAdopted(parts)
-    return new Suites(parts, known, tables)
+    const suites = new Suites(parts, known, tables)
+    suites.reconfigured()
+    return suites
+  }
+
+  /**
+   * Notes that the configuration has been read. Suites that were judged by another policy are judged again, and those that are not
+   * compared any more are forgotten.
+   */
+  reconfigured(): void {
+    const { policyOf } = this.#parts
+    this.#agreeing = new WeakMap()
+    for (const { at, policy } of this.#known.all) {
+      const now = policyOf(at)
+      if (now === undefined) this.#uncompared.set(at, true)
+      const differs = policy !== undefined && !isDeepStrictEqual(now, policy)
+      if (now === undefined || differs) this.adoptions.queue(at)
+    }
+    for (const at of [...this.#uncompared.keys()]) {
+      if (policyOf(at) === undefined) continue
+      this.#uncompared.delete(at)
+      this.adoptions.queue(at)
+    }
+  }
+
+  /** Whether files are compared with a generation under the policy of now. */
+  #counts({ at }: Suite, { signature }: Generation): boolean {
+    const policy = this.#parts.policyOf(at)
+    return policy !== undefined && distrustReason(signature, policy) === undefined
   }
 
   get all(): readonly Suite[] {
@@ -262,7 +288,12 @@ export class Suites {
   givenStored(client: Client, entry: Entry): void {
     this.given(client, entry)
     const suite = suiteOfUnsigned(entry.key)
-    if (suite === undefined || this.#known.at(suite) !== undefined) return
+    if (suite === undefined) return
+    const [adopted] = this.#known.at(suite)?.generations ?? []
+    const { policyOf } = this.#parts
+    // A Release file that does not count may count now, because a keyring has changed.
+    const policy = adopted && policyOf(suite)
+    if (adopted && (policy === undefined || !distrustReason(adopted.signature, policy))) return
     this.adoptions.came(suite, entry.digest)
   }
 
@@ -272,9 +303,11 @@ export class Suites {
   }
 
   /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
-  askedByClient({ key, archive: { kind } }: Pick<AskedFile, 'key' | 'archive'>): void {
+  askedByClient({ key, archive: { kind }, client }: Omit<AskedFile, 'stored'>): void {
     if (this.#known.size === 0 && this.adoptions.count === 0) return
-    if (kind === 'by-hash' || kind === 'index') this.#asked.note(key, this.#parts.clock.now())
+    if (kind !== 'by-hash' && kind !== 'index' && kind !== 'pdiff') return
+    this.#asked.noteClient(client.address, key)
+    if (kind !== 'pdiff') this.#asked.note(key, this.#parts.clock.now())
   }
 
   /** What the requested file must be, at once when the tables are in memory and no adoption is under way. */
@@ -327,8 +360,25 @@ export class Suites {
   /** Whether the adoption that may name the file ends within the time that a request waits; undefined when there is none. */
   #adoptedInTime(name: string, asked: AskedFile): Promise<boolean | undefined> | undefined {
     const { clock, wait } = this.#parts
-    const adopted = this.#pendingFor(name, asked)?.then(() => true)
-    return adopted && resultInTime(adopted, clock, wait())
+    const at = this.#pendingFor(name, asked)
+    const adopted = at === undefined ? undefined : this.adoptions.pending(at)?.then(() => true)
+    if (at === undefined || adopted === undefined) return undefined
+    return resultInTime(adopted, clock, wait()).then(done => {
+      if (done === undefined) this.#noteLate(at)
+      return done
+    })
+  }
+
+  /** Says once for each suite that its files are sent uncompared, because the request for one has waited as long as it may. */
+  #noteLate(at: string): void {
+    if (this.#late.get(at)) return
+    this.#late.set(at, true)
+    const { log } = this.#parts
+    const jobs = this.adoptions.jobs
+    log.warn('a suite was not read in time, so a file was sent without being compared with it', {
+      suite: at,
+      jobs,
+    })
   }
 
   async close(): Promise<void> {
@@ -344,7 +394,9 @@ export class Suites {
       const { stored, archive } = asked
       const claim = claimOf(answer)
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
-      if (stored === undefined || !agrees || !archive.immutable) return claim
+      // A contradiction is settled for each client by the indexes that it has fetched.
+      const settled = agrees && claim?.contradicting === undefined
+      if (stored === undefined || !settled || !archive.immutable) return claim
       const agreement: Agreement = agreeing.get(stored) ?? {
         suites: suitesOf(this.#known.rootedAt(this.#known.rootAbove(name))),
         by: new Set(),
@@ -366,39 +418,9 @@ export class Suites {
     const found = indexKinds.has(archive.kind)
       ? this.#findIndex(name, client, lost)
       : this.#findFile(name, client, lost)
-    return continueWhenReady(found, answer => this.#bySha256(answer, stored))
-  }
-
-  /**
-   * Turns a claim by SHA-512 into one by SHA-256, when its content is the stored one or is in use. `unknown` when the stored content
-   * cannot be hashed in time.
-   */
-  #bySha256(answer: Answer, stored: Entry | undefined): Answer | Promise<Answer> {
-    if (typeof answer === 'string' || answer.by === undefined) return answer
-    const { by: _, ...claim } = answer
-    const inUse = claim.generation.contents.find(
-      ({ sha512 }) => sha512 !== undefined && halfOf(sha512) === claim.digest,
+    return continueWhenReady(found, answer =>
+      typeof answer === 'string' ? answer : this.#claims.of(answer, stored),
     )
-    if (inUse !== undefined) return { ...claim, digest: inUse.digest }
-    if (stored === undefined || stored.size !== claim.size) return answer
-    return this.#sha512Of(stored).then(sha512 => {
-      if (sha512 === undefined) return 'unknown'
-      return halfOf(sha512) === claim.digest ? { ...claim, digest: stored.digest } : answer
-    })
-  }
-
-  #sha512Of({ digest, size }: Content): Promise<string | undefined> {
-    const { clock, wait } = this.#parts
-    let found = this.#sha512s.get(digest)
-    if (found === undefined) {
-      found = this.adoptions.sha512([{ digest, size }]).then(
-        sha512s => sha512s.get(digest),
-        () => undefined,
-      )
-      this.#sha512s.set(digest, found)
-      void found.then(sha512 => sha512 ?? this.#sha512s.delete(digest))
-    }
-    return resultInTime(found, clock, wait())
   }
 
   /**
@@ -409,6 +431,7 @@ export class Suites {
     const suite = parentOf(key)
     const { generation, release } = this.#releaseOf(client, suite) ?? {}
     if (generation === undefined || release?.signedBy === undefined) return undefined
+    if (this.#parts.policyOf(suite) === undefined) return undefined
     // The origin may sign an unchanged Release file anew, so a signature that the store lost makes no claim.
     if (!this.#parts.store.has(release.signedBy.digest)) return undefined
     return { ...release.signedBy, suite, generation }
@@ -458,6 +481,7 @@ export class Suites {
     const { suite, path = '' } = this.#known.above(name) ?? {}
     const { generation } = this.#generationFor(client, suite)
     if (suite === undefined || generation === undefined) return 'unnamed'
+    if (!this.#counts(suite, generation)) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path), lost)
   }
@@ -467,15 +491,21 @@ export class Suites {
     const root = this.#known.rootAbove(name)
     if (root === undefined) return 'unnamed'
     const path = pathName(name.slice(root.length + 1))
-    return this.#ask(this.#ownFirst(this.#known.rootedAt(root), client), path, lost)
-  }
-
-  /** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
-  #ownFirst(sources: readonly Source[], client: Client): readonly Source[] {
+    const sources = this.#known
+      .rootedAt(root)
+      .filter(({ suite, generation }) => this.#counts(suite, generation))
     const own = new Set(this.#ownOf(suitesOf(sources), client))
-    if (own.size === 0) return sources
-    const isOwn = ({ suite }: Source) => own.has(suite.at)
-    return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
+    const tables = this.#tables
+    const settle = async (): Promise<Answer> => {
+      const said = await statementsOf(sources, { path, tables, lost })
+      const fetched = (index: string) => this.#asked.askedBy(client.address, parentOf(index))
+      return said === 'unknown' ? said : (settledClaim(said, { own, fetched }) ?? 'unnamed')
+    }
+    if (this.#known.isContradicted(root, path)) return settle()
+    return continueWhenReady(this.#ask(ownFirst(sources, own), path, lost), answer => {
+      if (typeof answer === 'string') return answer
+      return isContradicted(answer, { sources, own, path, tables }) ? settle() : answer
+    })
   }
 
   /** The suites whose Release file the client got; none when there is only one suite and so no disagreement. */
@@ -524,10 +554,10 @@ export class Suites {
   }
 
   /**
-   * The adoption under way whose suite may name the file. For an index it counts only when the client got a Release file that is not
+   * The suite that is being adopted and may name the file. For an index it counts only when the client got a Release file that is not
    * adopted yet. For another stored file it counts only when the client got any Release file of the suite lately.
    */
-  #pendingFor(name: string, { stored, archive, client }: AskedFile): Promise<void> | undefined {
+  #pendingFor(name: string, { stored, archive, client }: AskedFile): string | undefined {
     const index = indexKinds.has(archive.kind)
     if (this.adoptions.count === 0) return undefined
     for (const at of this.adoptions.waiting) {
@@ -540,7 +570,7 @@ export class Suites {
       // A new adoption of the client's Release file may find another signature.
       const adopted =
         archive.kind !== 'release' && generationOf(this.#known.at(at), given) !== undefined
-      if (!index || (given !== undefined && !adopted)) return this.adoptions.pending(at)
+      if (!index || (given !== undefined && !adopted)) return at
     }
     return undefined
   }
@@ -562,8 +592,11 @@ function isRelease(generation: Generation, digest: string): boolean {
   )
 }
 
-function suitesOf(sources: readonly Source[]): readonly string[] {
-  return [...new Set(sources.map(({ suite }) => suite.at))]
+/** The indexes in the order to ask: first those of suites whose Release file the client got, because suites of one pool may disagree. */
+function ownFirst(sources: readonly Source[], own: ReadonlySet<string>): readonly Source[] {
+  if (own.size === 0) return sources
+  const isOwn = ({ suite }: Source) => own.has(suite.at)
+  return [...sources.filter(isOwn), ...sources.filter(source => !isOwn(source))]
 }
 
 function claimIn(table: Table, { suite, generation }: Source, path: Buffer): Claim | undefined {

@@ -38,6 +38,47 @@ export function pathName(path: string): Buffer {
   return hash('sha256', path, 'buffer')
 }
 
+/** The name of a path in a table, as a text for sets. */
+export function nameText(name: Buffer): string {
+  return name.toString('latin1', 0, nameBytes)
+}
+
+/** The names that were written one after the other. */
+export function* namesFrom(names: Buffer): Generator<string> {
+  for (let at = 0; at < names.length; at += nameBytes) yield nameText(names.subarray(at))
+}
+
+/** A path that two tables name with different contents, by its name. */
+export interface Disagreement {
+  readonly name: string
+  /** The positions of the two tables. */
+  readonly between: readonly [number, number]
+}
+
+/** The paths that some of these tables name with different contents, each once. Digests of different algorithms are not compared. */
+export function disagreements(tables: readonly Table[], most: number): readonly Disagreement[] {
+  const found: Disagreement[] = []
+  const next = tables.map(() => 0)
+  for (let prefix = 0; prefix < 0x1_0000 && found.length < most; prefix += 1) {
+    const first = new Map<string, { readonly n: number; readonly content: string }>()
+    const said = new Set<string>()
+    for (const [n, table] of tables.entries()) {
+      let row = next[n] ?? 0
+      for (; row < table.count && table.prefix(row) === prefix; row += 1) {
+        const { name, content, by } = table.row(row)
+        const other = first.get(name + by)
+        if (other === undefined) first.set(name + by, { n, content })
+        else if (other.content !== content && !said.has(name)) {
+          said.add(name)
+          found.push({ name, between: [other.n, n] })
+        }
+      }
+      next[n] = row
+    }
+  }
+  return found.slice(0, most)
+}
+
 /** Makes a table from the paths that are added. */
 export class TableBuilder {
   readonly #mostBytes: number
@@ -164,6 +205,22 @@ export class Table {
     const size = this.#rows.readUIntBE(at + nameBytes, 6)
     const digest = this.#rows.toString('hex', at + digestAt, at + rowBytes)
     return size < sha512Mark ? { size, digest } : { size: size - sha512Mark, digest, by: 'sha512' }
+  }
+
+  /** The first two bytes of the name in a row. Rows are in the order of their names. */
+  prefix(row: number): number {
+    return this.#rows.readUInt16BE(row * rowBytes)
+  }
+
+  /** The name of a path as `nameText` gives it, and a text that differs when the content differs. */
+  row(row: number): { readonly name: string; readonly content: string; readonly by: string } {
+    const at = row * rowBytes
+    const [size, isHalf] = [at + nameBytes, (this.#rows[at + nameBytes] ?? 0) >= 0x80]
+    return {
+      name: this.#rows.toString('latin1', at, size),
+      content: this.#rows.toString('latin1', size, at + rowBytes),
+      by: isHalf ? 'sha512' : 'sha256',
+    }
   }
 
   /** Whether the index names a content with this SHA-256, given in bytes. */

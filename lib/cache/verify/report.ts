@@ -76,6 +76,12 @@ export interface VerificationReport {
   readonly unchecked: Readonly<Record<UncheckedBecause, number>>
   /** The reason why the first unreadable file could not be read. */
   readonly unreadableBecause?: string
+  /** Stored files for which two indexes of one suite name different contents, which is an error of the archive. */
+  readonly contradictions: ReadonlyArray<{
+    readonly key: string
+    /** The keys of the two indexes. */
+    readonly indexes: readonly string[]
+  }>
   /** Release files and indexes that could not be read. The files that they name are not compared with them. */
   readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
 }
@@ -107,6 +113,10 @@ export function reportText(report: VerificationReport, fate: (wrong: WrongFile) 
         ? ''
         : `; ${signatureEndText(signature.ends, Date.parse(report.finished))}`
     lines.push(`${release}: ${signatureWords[signature?.is ?? 'off']}${by}${use}${ends}`)
+  }
+  for (const { key, indexes } of report.contradictions) {
+    const both = indexes.join(' and ')
+    lines.push(`${key}: ${both} name different contents for it: an error of the archive`)
   }
   for (const { key, because } of report.unread) lines.push(`${key}: not read: ${because}`)
   const took = formatDuration(Date.parse(report.finished) - Date.parse(report.started))

@@ -35,8 +35,8 @@ import {
 import type { ExaminedContent, HashAlgorithm } from '../store/disk/examine.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ReadableStore } from '../store/store.ts'
-import { type Signature, signerText } from '../suites/generation.ts'
-import { distrustReason, type SuitePolicy } from '../suites/policy.ts'
+import { type Signature, type SuitePolicy, signerText } from '../suites/generation.ts'
+import { distrustReason, rankOf } from '../suites/policy.ts'
 import { checkSignature } from '../suites/signing/signature.ts'
 import type {
   Progress,
@@ -69,7 +69,12 @@ export function verify(parts: VerifyParts): Promise<VerificationReport> {
 interface Said {
   readonly verdict: Verdict
   readonly according: StoredFile
+  /** The directory of the Release file that names the index. */
+  readonly base: string
 }
+
+/** At most this many contradictions are reported. */
+const mostContradictions = 1000
 
 type Unread = VerificationReport['unread'][number]
 
@@ -79,6 +84,8 @@ class Verification {
   readonly #contents: HashedContents
   readonly #wrong: WrongFile[] = []
   readonly #unread: Unread[] = []
+  /** The indexes that contradict each other, by the stored file. */
+  readonly #contradictions = new Map<StoredFile, readonly string[]>()
   #unreadableBecause: string | undefined
   readonly #unchecked = { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 }
   /** Files that match the digest in their name, an index or a Release file. */
@@ -137,6 +144,7 @@ class Verification {
       confirmed: this.#confirmed.size,
       wrong: this.#wrong,
       unchecked: this.#unchecked,
+      contradictions: [...this.#contradictions].map(([{ key }, indexes]) => ({ key, indexes })),
       ...(this.#unreadableBecause !== undefined && { unreadableBecause: this.#unreadableBecause }),
       unread: this.#unread,
     }
@@ -183,12 +191,15 @@ class Verification {
     if (release === undefined) return { because: 'release', sentence: because }
     const known = { file, base, inPlace, release }
     const policy = policyOf(at)
-    if (policy === undefined) return { ...known, signature: undefined, refused: undefined }
+    if (policy === undefined) {
+      return { ...known, rank: 0, signature: undefined, refused: undefined }
+    }
     const detached = according && (await this.#contents.whole(according))
     const { keyrings } = policy
     const signature = await checkSignature(content, detached, { keyrings, now: clock.now() })
     if (signature.is !== 'bad') {
-      return { ...known, signature, refused: distrustReason(signature, policy) }
+      const refused = distrustReason(signature, policy)
+      return { ...known, rank: rankOf(signature), signature, refused }
     }
     const by = signature.by === undefined ? '' : `, by ${signerText(signature)}`
     const sentence = `its signature is bad${by}`
@@ -227,7 +238,7 @@ class Verification {
   async #conclude(
     file: StoredFile,
     because: WrongFile['because'],
-    { verdict, according }: Said,
+    { verdict, according }: Omit<Said, 'base'>,
   ): Promise<void> {
     if (verdict.is === 'right') this.#confirmed.add(file)
     else if (verdict.is === 'unchecked') this.#settle(file, 'weak')
@@ -269,10 +280,22 @@ class Verification {
     const best = roots.reduce((a, b) => (b.right > a.right ? b : a))
     for (const [file, verdict] of best.verdicts) {
       const before = said.get(file)
+      this.#compare(file, before, { verdict, according, base })
       if (before === undefined || better(verdict, before.verdict) === verdict) {
-        said.set(file, { verdict, according })
+        said.set(file, { verdict, according, base })
       }
     }
+  }
+
+  /** Notes that two indexes of one suite name different contents for a file. */
+  #compare(file: StoredFile, before: Said | undefined, now: Said): void {
+    if (before?.base !== now.base || this.#contradictions.size >= mostContradictions) return
+    const [one, other] = [before.verdict, now.verdict]
+    if (one.is === 'unchecked' || other.is === 'unchecked') return
+    const agree = one.is === 'right' || other.is === 'right' ? one.is === other.is : false
+    const same = one.is === 'wrong' && other.is === 'wrong' && one.sentence === other.sentence
+    if (agree || same || this.#contradictions.has(file)) return
+    this.#contradictions.set(file, [before.according.key, now.according.key])
   }
 
   async #judgePackage(file: StoredFile, listed: ListedFile): Promise<Verdict> {

@@ -118,3 +118,12 @@ t.test('a setting for an archive that the file lacks is told', async t => {
   t.ok(loaded.ok)
   t.match(loaded.warnings, [/overrides\.ubuntu_server: has no effect: .* no archive ubuntu/])
 })
+
+t.test('the built-in table is right, and a wrong one is not passed over', async t => {
+  t.strictSame(
+    builtInArchives().map(({ name }) => name),
+    ['ubuntu', 'debian', 'debian-security'],
+  )
+  const wrong = { archives: [{ name: 'debian', places: [] }] }
+  t.throws(() => builtInArchives(wrong), /built-in archives are wrong: .*has no place/)
+})

@@ -55,6 +55,35 @@ t.test('one that has just come is let through, with who and why', async t => {
   t.match(text, /delay of 1d; clients get one that was let through by ann \(a fix of curl\)/)
 })
 
+for (const undated of [false, true]) {
+  const name = undated ? 'without a date' : 'with dates'
+  t.test(`clients never go back after several generations were let through, ${name}`, async t => {
+    const archive = await delayed(t, { delay: '24h' })
+    const { clock } = archive
+    const publish = async (hours: number): Promise<void> => {
+      clock.advance(Math.max(0, hours * hour - clock.elapsed()))
+      archive.serve(await archive.ofDay(hours, { byHash: true, undated }))
+    }
+    await publish(0)
+    await archive.update()
+    for (const hours of [1, 2, 3]) {
+      await publish(hours)
+      t.strictSame(await archive.update(), { day: '0', fits: true })
+    }
+    await ask(archive, { do: 'release', by: 'ann' })
+    await archive.settle()
+    for (let update = 0; update < 3; update += 1) {
+      t.strictSame(await archive.update(), { day: '3', fits: true }, `update ${update}`)
+    }
+    await archive.cache.restart()
+    t.strictSame(await archive.update(), { day: '3', fits: true }, 'after a restart')
+    await publish(4)
+    t.strictSame(await archive.update(), { day: '3', fits: true }, 'the next one waits')
+    await publish(29)
+    await archive.until('4', t)
+  })
+}
+
 t.test('all are let through until a moment', async t => {
   const archive = await delayed(t, { delay: '24h', hold: '2024-12-31' })
   await publishAt(archive, 0)
@@ -102,10 +131,17 @@ t.test('what waits is shown', async t => {
   t.match(await ask(archive, { do: 'status' }), { out: /Delayed +http.*stable: delay of 1d/ })
   t.match(await ask(archive, { do: 'status', json: true }), { out: /"because": "delayed"/ })
   t.equal(await cache.metric('cachesvc_waiting_generations'), 1)
+  let threads = 0
+  const onThread = (): void => {
+    threads += 1
+  }
+  process.on('worker', onThread)
+  t.teardown(() => process.off('worker', onThread))
   t.match(await ask(archive, { do: 'changes' }), {
     code: 0,
     out: /stable: that of 2025-01-01 05:00.* waits and changes 0 packages\n/,
   })
+  t.equal(threads, 1, 'the indexes are read in a thread, so that clients do not wait')
   t.match(await ask(archive, { do: 'changes', json: true }), { out: /"changes": \[\]/ })
 })
 

@@ -5,10 +5,16 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { changesBetween, countOfChanges } from '../../../lib/cache/delay/changes.ts'
+import {
+  ChangesInThread,
+  changesBetween,
+  countOfChanges,
+} from '../../../lib/cache/delay/changes.ts'
 import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import type { ListedContent } from '../../../lib/cache/suites/generation.ts'
 import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
+import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
+import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
 t.test('versions old and new', async t => {
   const cacheDirectory = t.testdir({})
@@ -52,4 +58,10 @@ t.test('versions old and new', async t => {
   t.strictSame(await changesBetween({ cacheDirectory, before, after: before }), [])
   const lost = [{ path: main, digest: 'f'.repeat(64), size: 1 }]
   await t.rejects(changesBetween({ cacheDirectory, before, after: lost }), { code: 'ENOENT' })
+  const clock = new ManualClock(0)
+  const inThread = new ChangesInThread({ cacheDirectory, clock, log: createMemoryLog() })
+  t.strictSame(await inThread.list({ before, after }), changes, 'the same in a thread')
+  await t.rejects(inThread.list({ before, after: lost }), { code: 'ENOENT' })
+  const [listed] = await Promise.allSettled([inThread.list({ before, after }), inThread.close()])
+  t.match(listed, { status: 'rejected', reason: /the service stops/ }, 'the stop ends it')
 })

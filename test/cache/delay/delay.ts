@@ -64,6 +64,33 @@ t.test('the generation and the reason', async t => {
       { waiting: [aged(300)] },
       { because: 'newest' },
     ],
+    [
+      'undated ones count in the order in which they were seen',
+      {
+        given: { digest: 'x', seen: now - 90 * hour },
+        waiting: [
+          aged(100, { date: undefined, released: permission }),
+          aged(80, { date: undefined, released: permission }),
+        ],
+      },
+      { digest: '80', because: 'released' },
+    ],
+    [
+      'an undated one that was seen before that of clients is never given',
+      {
+        given: { digest: 'x', seen: now - 90 * hour },
+        waiting: [aged(100, { date: undefined, released: permission })],
+      },
+      { because: 'newest' },
+    ],
+    [
+      'an undated one of clients does not let an older dated one through',
+      {
+        given: { digest: 'x', seen: now - 90 * hour, dateBefore: now - 95 * hour },
+        waiting: [aged(100, { seen: now - 80 * hour, released: permission })],
+      },
+      { because: 'newest' },
+    ],
     ['one as old as that of clients is not newer', { waiting: [aged(200)] }, { because: 'newest' }],
     [
       'an operator lets one through',

@@ -70,3 +70,16 @@ t.test('what fits one of two suites says nothing to clients of the other', async
     t.equal(await asks(second), `as ${second} has it`, 'stored')
   }
 })
+
+t.test(
+  'a client whose suites are not known gets what the origin has, if a suite names it',
+  async t => {
+    const { has, asks, cache } = await twoSuites(t, versioned)
+    await cache.restart()
+    for (const suite of ['testing', 'stable']) {
+      has(suite)
+      await cache.command({ do: 'refresh', of: '*' })
+      t.equal(await asks('testing'), `as ${suite} has it`)
+    }
+  },
+)

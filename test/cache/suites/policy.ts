@@ -51,6 +51,27 @@ t.test('what each policy says', async t => {
     ['older', { date: now - 2 * day }, {}, false, false],
     ['older, better', { date: now - 2 * day }, { signature: { is: 'unsigned' } }, true, true],
     ['unsigned after good', { signature: { is: 'unsigned' } }, {}, false, false],
+    [
+      'older, signed by an unknown key, after an unsigned one',
+      { date: now - 2 * day, signature: { is: 'unknown-key' } },
+      { signature: { is: 'unsigned' } },
+      false,
+      true,
+    ],
+    [
+      'older, signed and not checked, after an unsigned one',
+      { date: now - 2 * day, signature: { is: 'unchecked' } },
+      { signature: { is: 'unsigned' } },
+      false,
+      true,
+    ],
+    [
+      'older and unsigned after an unsigned one',
+      { date: now - 2 * day, signature: { is: 'unsigned' } },
+      { signature: { is: 'unsigned' } },
+      false,
+      false,
+    ],
     ['a new key after good', { signature: { is: 'unknown-key' } }, {}, false, true],
   ]
   for (const [what, changes, before, ...expected] of cases) {
@@ -89,6 +110,7 @@ t.test('the policy of an archive is that of the place it is stored under', async
   t.strictSame(of('http://archive.example.org/debian/dists/stable'), {
     verify: 'require',
     keyrings: ['/key.gpg'],
+    listed: true,
   })
   t.equal(of('http://archive.example.org/debian/dists/stable', 'off'), undefined)
   t.equal(of('http://archive.example.org/other/dists/stable')?.verify, 'prefer')

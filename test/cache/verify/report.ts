@@ -16,6 +16,7 @@ const empty: VerificationReport = {
   confirmed: 0,
   wrong: [],
   unchecked: { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 },
+  contradictions: [],
   unread: [],
 }
 const stable: RepositoryReport = {

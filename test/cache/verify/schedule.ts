@@ -67,6 +67,7 @@ function reportAt(now: number): VerificationReport {
     confirmed: 4,
     wrong: [wrong],
     unchecked: { 'no-index': 0, weak: 0, unreadable: 0, changed: 0 },
+    contradictions: [],
     unread: [],
   }
 }

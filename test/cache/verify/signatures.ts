@@ -2,7 +2,7 @@
  * What a check makes of the signatures of stored Release files, with each setting of `archives[].verify`.
  */
 import t from 'tap'
-import type { SuitePolicy } from '../../../lib/cache/suites/policy.ts'
+import type { SuitePolicy } from '../../../lib/cache/suites/generation.ts'
 import { noSigningKey, SigningKey } from '../../fixtures/archive/signing-key.ts'
 import { type Files, tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { site, stored } from '../../fixtures/cache/verified.ts'

@@ -2,6 +2,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { Layout } from '../../../lib/cache/store/disk/disk.ts'
+import { reportText } from '../../../lib/cache/verify/report.ts'
 import {
   type Files,
   hexOf,
@@ -278,4 +279,27 @@ t.test('what cannot be looked at, and what changed meanwhile, is not wrong', asy
   await writeFile(path, 'spoilt')
   t.match(await check(), { wrong: [], unchecked: { changed: 1 } })
   t.equal((await entry(alpha)).digest, sha256(Buffer.from('newer')))
+})
+
+t.test('two indexes of one suite that contradict each other about a file', async t => {
+  const [base, path] = ['dists/stable', 'pool/t/tool_1_all.deb']
+  const one = tinyArchive({ base, packages: { [path]: 'right' }, directory: 'main/binary-i386' })
+  const other = tinyArchive({ base, packages: { [path]: 'other' }, directory: 'main/binary-amd64' })
+  const indexes = [...one, ...other].filter(([name]) => name.endsWith('/Packages.gz'))
+  const listed = indexes.map(([name, content]) => [name.slice(base.length + 1), content] as const)
+  const files = new Map([...indexes, [path, Buffer.from('right')] as const])
+  files.set(`${base}/Release`, releaseOf(listed))
+  const report = await (await stored(t, files)).check()
+  t.strictSame(report.wrong, [], 'one index that agrees with the file is enough')
+  t.strictSame(report.contradictions, [
+    {
+      key: `${site}/${path}`,
+      indexes: [
+        `${site}/${base}/main/binary-i386/Packages.gz`,
+        `${site}/${base}/main/binary-amd64/Packages.gz`,
+      ],
+    },
+  ])
+  const text = reportText(report, () => '')
+  t.match(text, /tool_1_all.deb: .*i386.* and .*amd64.* name different contents for it/)
 })

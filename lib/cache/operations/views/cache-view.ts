@@ -18,7 +18,7 @@ import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/signing/apt-policy.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
-import { behindText, delayText, sharedText } from '../state-text.ts'
+import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
 
 /** The used share of the file system above which the page warns. */
 const nearlyFull = 0.9
@@ -117,7 +117,7 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
 }
 
 function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind, refusal, delay } = suite
+  const { adopted, validUntil, files, bytes, behind, refusal, delay, contradictions } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     name,
@@ -133,6 +133,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
     files: countOf(files, 'file'),
     size: size(bytes),
     delay: delay !== undefined && delayText(delay.state, delay.changes()),
+    disputed: contradictions?.map(contradictionsText).join('; ') ?? false,
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }

@@ -87,6 +87,8 @@ export class SharedNearer implements NearSources {
 
   serves(wanted: WantedFile): boolean {
     if (wanted.stored !== undefined && !isSuperseded(wanted)) return false
+    // Of several right contents the origin has to say which one it has.
+    if (wanted.claim?.others !== undefined) return false
     const isPromised = expectedContent(wanted) !== undefined || wanted.awaited !== undefined
     // The key of a new Release file, before it replaces the old one, has a `#`. Such a file is fetched from the origin.
     if (!isPromised && wanted.key.includes('#')) return false
