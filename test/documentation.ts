@@ -171,7 +171,7 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
   const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
   for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
   const manual = section('man/authproxy.8', 'LOG')
-  const reasons = ['PassReason', 'LoginReason', 'RefuseReason'].flatMap(name =>
+  const reasons = ['PassReason', 'LoginReason', 'RefuseReason', 'CutReason'].flatMap(name =>
     union('lib/auth/access/outcome.ts', name),
   )
   t.ok(reasons.length > 14, `${reasons.length} reasons`)

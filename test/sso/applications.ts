@@ -188,6 +188,33 @@ t.test('applications', { skip: noBrowser, timeout: 600_000 }, async t => {
     t.equal(request, undefined, 'asked first')
   })
 
+  await t.test(
+    '71: a session that a neighbour has planted is none, also for a WebSocket',
+    async t => {
+      const at = await lab.stage(t)
+      await signIn(at)
+      const lines = (message: string) =>
+        at.whole.log.lines.filter(line => line.message === message).map(({ facts }) => facts)
+      const socket = async (target: string) => {
+        await at.page.evaluate(`new Promise(done => {
+        const socket = new WebSocket('wss://' + location.host + '${target}')
+        socket.onclose = socket.onerror = socket.onopen = done
+      })`)
+        const line = () => lines('request').find(facts => `${facts['target']}`.endsWith(target))
+        t.ok(await eventually(() => line() !== undefined))
+        return line()?.['outcome']
+      }
+      t.not(await socket('/socket-1'), 'unauthenticated')
+      // What is left when the neighbour pushes the cookie of the browser out and sets a session of its own.
+      await at.context.clearCookies({ name: '__Host-authproxy_browser' })
+      t.ok((await at.cookies()).includes('__authproxy_session='))
+      t.equal(await socket('/socket-2'), 'unauthenticated')
+      await at.page.goto(`${at.base}/next`)
+      await at.page.locator('text=the application').waitFor()
+      t.equal(lines('signed in').length, 2, 'the person signs in')
+    },
+  )
+
   await t.test('a browser without Fetch metadata is asked once whether to sign out', async t => {
     const at = await lab.stage(t, { gateway: { metadata: { logout: undefined } } })
     await signIn(at)

@@ -64,7 +64,7 @@ t.test('65: a token passes until it expires, alone on its line, as a Bearer', t 
   for (const [lines, verdict] of [
     [[], undefined],
     [['Bearer secret-a'], { name: 'a' }],
-    [['bEARER   secret-b'], { name: 'b' }],
+    [['bEARER   secret-b'], { name: 'b', expires: now + 1 }],
     [['Bearer c'], { because: 'expired' }],
     [['Bearer secret'], { because: 'unknown' }],
     [['Bearer'], { because: 'malformed' }],

@@ -252,23 +252,31 @@ t.test('our metadata is fetched again before it ends', t => {
   t.end()
 })
 
-t.test('94: metadata without TLS is refused, but from this machine, and where its signature is checked', t => {
-  const from = (url: string, more = '') =>
-    load(`${least.replace(/https:\/\/idp[^\n]*/, url)}${more}`)
-  const refused = (url: string) => {
-    const loaded = from(url)
-    t.match(loaded.ok ? '' : loaded.problems.join('\n'), /idpMetadataURL.*without TLS/, url)
-  }
-  for (const host of ['idp.example.org', '10.0.0.1', '127.evil.example', 'localhost.evil.example']) {
-    refused(`http://${host}/metadata`)
-    refused(`HTTP://${host}/metadata`)
-  }
-  for (const host of ['127.0.0.1:8989', 'localhost', '[::1]', '127.0.0.2']) {
-    t.ok(from(`http://${host}/metadata`).ok, host)
-  }
-  t.ok(from('https://idp.example.org/metadata').ok)
-  t.end()
-})
+t.test(
+  '94: metadata without TLS is refused, but from this machine, and where its signature is checked',
+  t => {
+    const from = (url: string, more = '') =>
+      load(`${least.replace(/https:\/\/idp[^\n]*/, url)}${more}`)
+    const refused = (url: string) => {
+      const loaded = from(url)
+      t.match(loaded.ok ? '' : loaded.problems.join('\n'), /idpMetadataURL.*without TLS/, url)
+    }
+    for (const host of [
+      'idp.example.org',
+      '10.0.0.1',
+      '127.evil.example',
+      'localhost.evil.example',
+    ]) {
+      refused(`http://${host}/metadata`)
+      refused(`HTTP://${host}/metadata`)
+    }
+    for (const host of ['127.0.0.1:8989', 'localhost', '[::1]', '127.0.0.2']) {
+      t.ok(from(`http://${host}/metadata`).ok, host)
+    }
+    t.ok(from('https://idp.example.org/metadata').ok)
+    t.end()
+  },
+)
 
 t.test('what is dangerous is said and done all the same', t => {
   const warned = (text: string) => load(text).warnings.join('\n')

@@ -20,6 +20,7 @@ const checks: readonly Check[] = [
   check('configuration', 'are there warnings about it?', warnings),
   check('host name', 'does another instance have it too?', neighbours.hostName),
   check('owner of files', 'do they belong to the owner of their directory?', keys.owners),
+  check('volume of files', 'is it of this machine alone?', keys.volume),
   check('dynamic configuration', 'is it readable for the service alone?', keys.file),
   check('own SAML certificate', 'how long is it valid?', keys.certificate),
 

@@ -2,7 +2,7 @@
  * Checks who owns and can read the dynamic configuration, and how long its certificate is valid.
  */
 import { X509Certificate } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { explainError, systemCode, valueUnlessMissing } from '../../../errors.ts'
@@ -83,6 +83,33 @@ export async function certificate(of: Examination): Promise<Answer> {
   const { dynamic, problem } = await dynamicFile(of)
   if (problem !== undefined) return undefined
   return judgeOwnCertificate(dynamic?.saml ?? [], of.clock.now())
+}
+
+export async function volume({ config: { configPath } }: Examination): Promise<Answer> {
+  const directory = dirname(configPath)
+  const stats = await statfs(directory).catch(() => undefined)
+  return stats === undefined ? [] : judgeVolume(directory, stats.type)
+}
+
+/** File systems that several machines can share, by their numbers in Linux (statfs(2)). */
+const SHARED_VOLUMES: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB'],
+  [0xc36400, 'CephFS'],
+  [0xbd00bd0, 'Lustre'],
+])
+
+/** The lock beside the file is a socket, which the kernel of one machine alone knows (admin-socket.ts). */
+export function judgeVolume(directory: string, kind: number): Finding[] {
+  const name = SHARED_VOLUMES.get(kind)
+  if (name === undefined) return []
+  return [
+    doubtfulFinding(
+      `${directory} is on ${name}: an instance on another machine would not see that this one has the files`,
+      'let one machine alone mount it (ReadWriteOnce), or give each instance a directory on its own disk and a store (docs/several-instances.md)',
+    ),
+  ]
 }
 
 /** The files that belong to another user than their directory. */

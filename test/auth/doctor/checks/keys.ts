@@ -3,12 +3,25 @@ import { chmod, chown, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { systemClock } from '../../../../lib/async/clock.ts'
-import { judgeOwnCertificate, judgeOwners } from '../../../../lib/auth/doctor/checks/keys.ts'
+import {
+  judgeOwnCertificate,
+  judgeOwners,
+  judgeVolume,
+} from '../../../../lib/auth/doctor/checks/keys.ts'
 import { readDynamicConfig } from '../../../../lib/auth/keys/dynamic-file.ts'
 import { selfSignedCertificate } from '../../../../lib/x509/x509.ts'
 import { startPatient } from '../../../fixtures/gateway/patient.ts'
 
 const day = 86_400_000
+
+t.test('a volume that several machines can share is doubted, a disk is not', t => {
+  t.match(judgeVolume('/var/lib/authproxy', 0x6969), [
+    { state: 'doubtful', found: /on NFS: .*another machine/, mend: /ReadWriteOnce/ },
+  ])
+  t.match(judgeVolume('/var/lib/authproxy', 0xc36400), [{ found: /on CephFS/ }])
+  t.same(judgeVolume('/var/lib/authproxy', 0xef53), [])
+  t.end()
+})
 
 t.test('the dynamic configuration: whose it is, who can read it, how long it is good', async t => {
   const patient = await startPatient(t)
