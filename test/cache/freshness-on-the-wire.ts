@@ -25,7 +25,7 @@ async function begun(t: Test, settings: Settings = {}) {
   origin.at('*', file({ content: 'first', etag: '"1"', lastModified: date }))
   const detail = async (url: string, fields = {}) => {
     const { text, fields: said } = await cache.get(url, fields)
-    return `${text} ${/detail=(\S+)/.exec(said.get('Cache-Status') ?? '')?.[1]}`
+    return `${text} ${/detail=([^;\s]+)/.exec(said.get('Cache-Status') ?? '')?.[1]}`
   }
   return { origin, clock, cache, detail, url: origin.url(release) }
 }

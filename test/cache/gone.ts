@@ -27,7 +27,7 @@ async function stored(
   }
   const ask = async (name: string) => {
     const { status, fields } = await cache.get(url(name), insist)
-    return `${status} ${/detail=(\S+)/.exec(fields.get('Cache-Status') ?? '')?.[1]}`
+    return `${status} ${/detail=([^;\s]+)/.exec(fields.get('Cache-Status') ?? '')?.[1]}`
   }
   return { origin, clock, cache, url, ask }
 }
