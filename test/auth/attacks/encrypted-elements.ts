@@ -39,12 +39,13 @@ for (const [what, text] of [
   ['text behind the root', `${goodName}x`],
   ['no XML', 'admin'],
   ['an undeclared prefix', '<x:NameID>admin</x:NameID>'],
-  ['too many elements', within('<a/>'.repeat(2000))],
+  ['too many elements', within('<a/>'.repeat(9000))],
 ] as const) {
-  refuses(`39: an EncryptedID with ${what}`, 'encryption_document', named(nameOf(text)))
+  const code = what === 'too many elements' ? 'encryption_limit' : 'encryption_document'
+  refuses(`39: an EncryptedID with ${what}`, code, named(nameOf(text)))
   refuses(
     `39: an EncryptedAttribute with ${what}`,
-    'encryption_document',
+    code,
     attributed(attributeOf(text)),
   )
 }
@@ -117,15 +118,15 @@ refuses(
 )
 const one = attributeOf(goodAttribute)
 refuses('65 EncryptedAttributes', 'encryption_limit', attributed(one.repeat(65)))
-refuses('1000 EncryptedAttributes', 'form_too_large', (lab, id) =>
+refuses('2000 EncryptedAttributes', 'form_too_large', (lab, id) =>
   edit(good(lab, id), [
     '</saml:AttributeStatement>',
-    `${one.repeat(1000)}</saml:AttributeStatement>`,
+    `${one.repeat(2000)}</saml:AttributeStatement>`,
   ]),
 )
 const stub = `<saml:EncryptedAttribute ${saml}><a/></saml:EncryptedAttribute>`
-refuses('1000 short ones', 'xml_too-many-elements', attributed(stub.repeat(1000)))
-const big = attributeOf(within(`${'<a/>'.repeat(900)}`))
+refuses('4500 short ones', 'xml_too-many-elements', attributed(stub.repeat(4500)))
+const big = attributeOf(within(`${'<a/>'.repeat(3500)}`))
 refuses('three that are too large together', 'encryption_limit', attributed(big.repeat(3)))
 
 // The signature is over what was encrypted.
