@@ -13,9 +13,11 @@ import { formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
+import { AddressRace } from './address-race.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
+import type { AddressOfName } from './dialling/silent-addresses.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
@@ -138,10 +140,34 @@ export class OriginClient {
 
   #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
     const ways = this.dialler.parents.waysTo(asked.uri)
-    if (!this.#closed)
-      return new PendingRequest(this.#parts, { asked, upgrade, ways }, told).begin()
+    const errand = { asked, upgrade, ways }
+    if (!this.#closed) {
+      const direct = ways.length === 1 && ways[0] === undefined
+      if (direct && !upgrade && asked.nextAddressAfter !== undefined && isSafe(asked)) {
+        return this.#race(errand, asked.nextAddressAfter, told)
+      }
+      return new PendingRequest(this.#parts, errand, told).begin()
+    }
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
+  }
+
+  /** Sends the request to the first address, and to the next ones while it is silent. */
+  #race(errand: Errand, after: Milliseconds, told: ResponseListener): void {
+    const { clock, dialler } = this.#parts
+    const race = new AddressRace<OriginResponse | OriginSwitched>({
+      clock,
+      silent: dialler.silent,
+      origin: formatAuthority(errand.asked.uri),
+      after,
+      told,
+      send: (options, toldOne) => {
+        const one = new PendingRequest(this.#parts, { ...errand, ...options }, toldOne)
+        one.begin()
+        return cause => one.cancel(cause)
+      },
+    })
+    race.begin()
   }
 }
 
@@ -208,6 +234,10 @@ interface Errand {
   readonly upgrade: boolean
   /** The remaining ways to the origin. The request takes the first. */
   readonly ways: readonly Way[]
+  /** Addresses that other tries of the same request have; undefined for the first try. */
+  readonly except?: ReadonlySet<string> | undefined
+  /** Called with the address that the request has a connection to. */
+  readonly onConnected?: ((peer: AddressOfName) => void) | undefined
 }
 
 /**
@@ -227,6 +257,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   bound: BoundConnection | undefined
   leased: Milliseconds = 0
   readonly #parts: ClientParts
+  readonly #errand: Errand
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
   readonly #way: Way
@@ -243,21 +274,24 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   /** The moment at which it began, by the monotonic clock. */
   readonly #begun: Milliseconds
 
-  constructor(parts: ClientParts, { asked, upgrade, ways }: Errand, told: ResponseListener) {
+  constructor(parts: ClientParts, errand: Errand, told: ResponseListener) {
+    const { asked, upgrade, ways, except } = errand
     const deadlines =
       asked.deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...asked.deadlines }
     ;[this.#way, ...this.#others] = ways
     this.#begun = parts.clock.elapsed()
     this.#parts = parts
+    this.#errand = errand
     this.#asked = asked
     this.#upgrade = upgrade
     this.#told = told
-    this.fresh = asked.fresh === true
+    this.fresh = asked.fresh === true || except !== undefined
     const { origin, key } = parts.names.of(asked, this.#way)
     this.origin = origin
     this.deadlines = this.#others.length === 0 ? deadlines : hurriedDeadlines(deadlines)
-    this.key = upgrade ? '' : key
-    this.boundKey = key
+    // The connections of the first try may all hang, so another try does not wait for one of them.
+    this.key = upgrade ? '' : except === undefined ? key : `${key} elsewhere`
+    this.boundKey = this.key === '' ? key : this.key
   }
 
   get client(): string {
@@ -318,7 +352,21 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     if (!this.#parts.underWay.has(this)) return
     const { state } = this.#life
     if (state === 'queued' || state === 'dialling') this.#stopWaiting?.(cause)
-    else this.#exchange?.cancel(cause)
+    else {
+      const waited = this.#parts.clock.elapsed() - this.leased
+      // A race knows by the other addresses which one is silent.
+      const alone = this.#errand.onConnected === undefined
+      if (alone && state === 'waiting' && waited >= longSilence) this.#noteSilence()
+      this.#exchange?.cancel(cause)
+    }
+  }
+
+  /** Notes that the address was silent. Only the parent proxy knows whether it or the origin is silent. */
+  #noteSilence(): void {
+    const peer = this.#connection?.peer
+    if (peer !== undefined && this.#way === undefined) {
+      this.#parts.dialler.silent.note(peer, this.origin)
+    }
   }
 
   turn(turn: Turn): void {
@@ -330,7 +378,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   }
 
   onHead(response: OriginResponse | OriginSwitched): void {
-    const { pool } = this.#parts
+    const { pool, dialler } = this.#parts
+    if (this.#connection !== undefined) dialler.silent.heard(this.#connection.peer)
     if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
     if (this.#way !== undefined && this.#asked.uri.scheme === 'http') {
       const failure = this.#failureOfParent(this.#way, response)
@@ -341,6 +390,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
       }
     }
     this.#told(undefined, response)
+  }
+
+  onLate(): void {
+    this.#noteSilence()
   }
 
   onFailure(failure: OriginFailure): void {
@@ -395,7 +448,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     // An unsent request can be sent by another way. A sent one needs to be repeatable.
     const unsent = atParent && this.#exchange === undefined
     if (!unsent && !isRepeatable(this.#asked)) return false
-    const errand = { asked: this.#asked, upgrade: this.#upgrade, ways: this.#others }
+    const errand = { ...this.#errand, ways: this.#others }
     new PendingRequest(this.#parts, errand, this.#told).begin()
     return true
   }
@@ -435,6 +488,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     const { dialler, pool } = this.#parts
     this.#life.on('dial')
     const { uri, trusted, fields } = this.#asked
+    const { except, onConnected } = this.#errand
     const { deadlines } = this
     const via = fields.get('Via')
     const stop = new AbortController()
@@ -446,6 +500,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
       via,
       signal: stop.signal,
       deadlines,
+      except,
+      onConnected,
     }
     dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
@@ -470,7 +526,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
 
   #run(connection: OriginConnection): void {
     if (this.#message === undefined) return
-    if (connection.reused) this.#parts.counts.reused += 1
+    if (connection.reused) {
+      this.#parts.counts.reused += 1
+      this.#errand.onConnected?.(connection.peer)
+    }
     this.#life.on('connected')
     this.#connection = connection
     const around = { owner: this, life: this.#life }
@@ -508,6 +567,14 @@ const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
+
+/** The silence of a server whose client gives up, from which on its address counts as silent. */
+const longSilence: Milliseconds = 10_000
+
+/** Safe methods (RFC 9110 section 9.2.1) that archives have. */
+function isSafe({ method, content = noContent }: OriginRequest): boolean {
+  return content.kind === 'none' && (method === 'GET' || method === 'HEAD')
+}
 
 function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
   return content.kind === 'none' && IDEMPOTENT.includes(method)

@@ -39,6 +39,8 @@ export interface ExchangeOwner {
   readonly deadlines: OriginDeadlines
   /** Called with the head. Content may still be on its way, and so may the request. `onDone` may have been called before. */
   onHead(response: OriginResponse | OriginSwitched): void
+  /** Called when the origin has missed a deadline, before `onFailure` or the failure of the content. */
+  onLate(): void
   /** Called when no head came. The connection is destroyed. */
   onFailure(failure: OriginFailure): void
   /**
@@ -176,6 +178,7 @@ export class OriginExchange implements Reader {
 
   readonly #late = (): void => {
     const { deadlines } = this.owner
+    this.owner.onLate()
     this.#broken({ after: this.life.state === 'sending' ? deadlines.send : deadlines.fields })
   }
 
@@ -563,8 +566,10 @@ class OriginContent implements Source, Reader {
   }
 
   readonly #late = (): void => {
-    const { origin, deadlines } = this.#exchange.owner
+    const { owner } = this.#exchange
+    const { origin, deadlines } = owner
     const after = deadlines.content
+    owner.onLate()
     this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 
