@@ -9,12 +9,13 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
-import { formatAuthority } from '../message/target.ts'
+import { type Authority, formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { AddressRace } from './address-race.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
+import { ConnectionLimits, type LoweredLimit } from './connection-limits.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
 import type { AddressOfName } from './dialling/silent-addresses.ts'
@@ -66,6 +67,13 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly clock: Clock
   readonly deadlines?: Partial<OriginDeadlines>
   readonly limits?: Partial<OriginLimits>
+  /** The most connections to an origin that has a limit of its own, in place of `limits.perOrigin`. */
+  readonly connectionsTo?: (authority: Authority) => number | undefined
+  /**
+   * Called when an origin refused requests while it had several connections, and gets fewer from now on. Undefined: the number is never
+   * lowered, and no refused request is sent again.
+   */
+  readonly onFewerConnections?: (limit: LoweredLimit) => void
 }
 
 interface OriginCounts extends PoolCounts {
@@ -79,6 +87,8 @@ interface OriginCounts extends PoolCounts {
 export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
+  /** The most connections to each origin. */
+  readonly connectionLimits: ConnectionLimits
   readonly #parts: ClientParts
   #closed = false
 
@@ -86,8 +96,9 @@ export class OriginClient {
     const limits = { ...defaultOriginLimits, ...options.limits }
     const deadlines = { ...defaultOriginDeadlines, ...options.deadlines }
     this.dialler = new Dialler({ ...options, deadlines })
-    const { clock } = options
-    const pool = new ConnectionPool(limits)
+    const { clock, connectionsTo = () => undefined } = options
+    this.connectionLimits = new ConnectionLimits(clock, options.onFewerConnections)
+    const pool = new ConnectionPool(limits, this.connectionLimits)
     const underWay = new Members<PendingRequest>()
     this.#parts = {
       clock,
@@ -95,6 +106,8 @@ export class OriginClient {
       bound: new BoundConnections(pool),
       relieve: limits.lasting === undefined ? undefined : relief({ clock, pool, underWay }),
       dialler: this.dialler,
+      connectionLimits: this.connectionLimits,
+      connectionsTo,
       deadlines,
       headLimit: limits.head,
       lastHead: new LastBlock(),
@@ -178,6 +191,8 @@ interface ClientParts {
   /** To be called when a request begins to wait; undefined when no connections are set apart for requests that last. */
   readonly relieve: (() => void) | undefined
   readonly dialler: Dialler
+  readonly connectionLimits: ConnectionLimits
+  readonly connectionsTo: (authority: Authority) => number | undefined
   readonly deadlines: OriginDeadlines
   readonly headLimit: number
   /** The head that came last. An origin sends similar heads over all its connections. */
@@ -238,6 +253,10 @@ interface Errand {
   readonly except?: ReadonlySet<string> | undefined
   /** Called with the address that the request has a connection to. */
   readonly onConnected?: ((peer: AddressOfName) => void) | undefined
+  /** The number of times that the origin has refused it as one of several. */
+  readonly refusals?: number
+  /** The time before it asks for a connection. */
+  readonly delay?: Milliseconds
 }
 
 /**
@@ -256,6 +275,12 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   fresh: boolean
   bound: BoundConnection | undefined
   leased: Milliseconds = 0
+  /** `changes` of the limits when it got its connection. */
+  #seen = 0
+  /** Whether the connection has been given back to be used again. */
+  #gaveBack = false
+  /** The request that was sent in place of this one after a refusal. */
+  #next: PendingRequest | undefined
   readonly #parts: ClientParts
   readonly #errand: Errand
   readonly #asked: OriginRequest
@@ -292,6 +317,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     // The connections of the first try may all hang, so another try does not wait for one of them.
     this.key = upgrade ? '' : except === undefined ? key : `${key} elsewhere`
     this.boundKey = this.key === '' ? key : this.key
+  }
+
+  get most(): number | undefined {
+    return this.#parts.connectionsTo(this.#asked.uri)
   }
 
   get client(): string {
@@ -338,7 +367,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     this.#parts.underWay.add(this)
     signal?.addEventListener('abort', this.#onOver)
     within?.onceOver(this.#onOver)
-    this.#lease()
+    const { delay = 0 } = this.#errand
+    if (delay > 0) this.#pause(delay)
+    else this.#lease()
   }
 
   /** Called when the signal has fired or the lifetime has ended. */
@@ -349,6 +380,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
 
   /** Ends it in any phase, its content included. */
   cancel(cause?: unknown): void {
+    if (this.#next !== undefined) return this.#next.cancel(cause)
     if (!this.#parts.underWay.has(this)) return
     const { state } = this.#life
     if (state === 'queued' || state === 'dialling') this.#stopWaiting?.(cause)
@@ -373,6 +405,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     this.#stopWaiting = undefined
     this.#cancelTimer?.()
     this.leased = this.#parts.clock.elapsed()
+    this.#seen = this.#parts.connectionLimits.changes
     if (turn === 'open') this.#dial()
     else this.#run(turn)
   }
@@ -389,6 +422,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
         return
       }
     }
+    if ('status' in response && refusalStatuses.has(response.status) && this.#sendsAgain(response))
+      return
     this.#told(undefined, response)
   }
 
@@ -398,8 +433,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
 
   onFailure(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
-    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
-    if (!again) return this.#fail(failure)
+    const brokenOff = BROKEN_OFF.includes(failure.code)
+    const again = silent && isRepeatable(this.#asked) && brokenOff
+    if (!again) return this.#fail(failure, brokenOff && this.#isRefused(failure.code))
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.#connection = undefined
@@ -409,6 +445,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
   }
 
   onDone(free: boolean): void {
+    this.#gaveBack = free
     this.#done()
     const connection = this.#connection
     const { pool, bound } = this.#parts
@@ -506,8 +543,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
+        const again = NOT_TAKEN.includes(failure.code) && this.#isRefused(failure.code)
         if (!this.#upgrade) pool.vacate(this.key)
-        this.#fail(failure)
+        this.#fail(failure, again)
       },
     )
   }
@@ -541,11 +579,57 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
   }
 
-  #fail(failure: OriginFailure): void {
+  /** `again` says that the origin has refused the request as one of several. */
+  #fail(failure: OriginFailure, again = false): void {
     this.#life.on('failed')
     this.#done()
     this.#parts.bound.release(this, undefined)
+    if (again) return this.#sendAgain(0)
     if (!this.#goesOn(failure)) this.#told(failure, undefined)
+  }
+
+  /** Whether the origin has refused this request as one of several, so that it is to be sent again. Lowers the limit of the origin. */
+  #isRefused(because: string): boolean {
+    const { pool, connectionLimits } = this.#parts
+    const { refusals = 0 } = this.#errand
+    if (this.#way !== undefined || this.#upgrade || !isSafe(this.#asked)) return false
+    const { key, origin } = this
+    // A connection that was given back already is free now, and was one of them.
+    const busy = pool.busy(key) + (this.#gaveBack ? 1 : 0)
+    const counts = { busy, most: pool.most(key), seen: this.#seen }
+    if (!connectionLimits.refused(key, { ...counts, origin, because })) return false
+    pool.shrink(key)
+    return refusals < mostRefusals
+  }
+
+  /** Sends it again after a status with which the origin refuses one of several requests, unless it is to be sent much later. */
+  #sendsAgain({ status, fields, content }: OriginResponse): boolean {
+    const after = Number(/^\d{1,4}$/.exec(fields.get('Retry-After') ?? '0') ?? Number.NaN) * 1000
+    if (!this.#isRefused(String(status)) || !(after <= longestRetryAfter)) return false
+    content.close()
+    this.#sendAgain(after)
+    return true
+  }
+
+  #sendAgain(delay: Milliseconds): void {
+    const { refusals = 0 } = this.#errand
+    const errand = { ...this.#errand, delay, refusals: refusals + 1 }
+    this.#next = new PendingRequest(this.#parts, errand, this.#told)
+    this.#next.begin()
+  }
+
+  /** Waits before it asks for a connection. */
+  #pause(delay: Milliseconds): void {
+    this.#life.on('wait')
+    const cancel = this.#parts.clock.after(delay, () => {
+      this.#stopWaiting = undefined
+      this.#life = new RequestLife()
+      this.#lease()
+    })
+    this.#stopWaiting = cause => {
+      cancel()
+      this.#fail(this.#aborted(cause))
+    }
   }
 
   #done(): void {
@@ -564,6 +648,18 @@ const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
 
 /** Failures in which the connection broke, in contrast to silence. */
 const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
+
+/** Failures of a connection that the origin does not take. */
+const NOT_TAKEN: readonly string[] = ['ORIGIN_CONNECT_REFUSED', 'ORIGIN_TLS_FAILED']
+
+/** Statuses with which an origin refuses one of several requests. */
+const refusalStatuses: ReadonlySet<number> = new Set([429, 503])
+
+/** The longest Retry-After for which a request waits that is sent again. Clients that wait longer for a head give up. */
+const longestRetryAfter: Milliseconds = 5000
+
+/** The most times that a request is sent again because the origin refused it as one of several: from 16 connections to 1, and once more. */
+const mostRefusals = 5
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']

@@ -178,6 +178,7 @@ export class OriginExchange implements Reader {
 
   readonly #late = (): void => {
     const { deadlines } = this.owner
+    if (this.life.state === 'closed') return
     this.owner.onLate()
     this.#broken({ after: this.life.state === 'sending' ? deadlines.send : deadlines.fields })
   }
@@ -569,7 +570,7 @@ class OriginContent implements Source, Reader {
     const { owner } = this.#exchange
     const { origin, deadlines } = owner
     const after = deadlines.content
-    owner.onLate()
+    if (!this.#isOver) owner.onLate()
     this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 
