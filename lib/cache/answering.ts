@@ -119,8 +119,9 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
+  const failingStatus = (uri: TargetUri) => mirrors.failingStatus(uri)
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
-  const answerer = new Answerer(asked)
+  const answerer = new Answerer({ ...asked, failingStatus })
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,
@@ -131,6 +132,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     random: Math.random,
   })
   return {
+    mirrors,
     fetcher,
     negative,
     answerer,

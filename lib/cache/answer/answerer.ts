@@ -11,6 +11,7 @@ import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import { fetchFailure, firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
@@ -53,6 +54,8 @@ interface AnswererParts {
   readonly clock: Clock
   /** Whether a stored content may answer for a key other than the one it was stored under. */
   readonly shares: (digest: string, key: string) => boolean
+  /** The status with which the origin of a target says that it fails now; undefined while it does not. */
+  readonly failingStatus: (uri: TargetUri) => number | undefined
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
 }
@@ -395,8 +398,13 @@ export class Answerer {
   ): Response | Promise<Response> {
     const { serveStale } = this.#parts.rules().config.freshness
     const { origin } = allowed.file.about
+    const status = this.#parts.failingStatus(allowed.file.uri)
     return because.startsWith('stale-suite') || serveStale === 'always' || allowsStale(entry)
-      ? this.fromStore(allowed, entry, because)
+      ? continueWhenReady(this.fromStore(allowed, entry, because), response =>
+          because === 'stale-origin-failed' && status !== undefined
+            ? { ...response, facts: { ...response.facts, originStatus: status } }
+            : response,
+        )
       : unavailableResponse(allowed, fetchFailure('STALE_FORBIDDEN', { origin }))
   }
 

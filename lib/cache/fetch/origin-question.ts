@@ -30,6 +30,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
@@ -72,10 +73,17 @@ export function askOrigins(parts: AskParts): Ask {
     // Some archives admit only agents that begin with the name of apt's.
     const agent = config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${version})`
     const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
-    return mirrors.ask(question, (uri, others, hurry) => {
+    return mirrors.ask(question, async (uri, others, hurry) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const asked = { method, fields, fresh, within, ...hurry, credentials, wanted }
-      return follow(uri, asked, parts)
+      try {
+        const answer = await follow(uri, asked, parts)
+        mirrors.followed(wanted)
+        return answer
+      } catch (error) {
+        if (error instanceof RedirectRefused) mirrors.refused(wanted, error)
+        throw error
+      }
     })
   }
 }
@@ -299,6 +307,9 @@ export class Mirrors {
   /** The archives with one origin whose last answer said that it fails. */
   readonly #pauses: Rests<{ readonly status: number; readonly untilForAll: Milliseconds }>
 
+  /** For files whose last redirect was not followed, the sentence that says why. */
+  readonly #refused = recentEntries<string, string>(mostRefused)
+
   constructor(parts: MirrorParts) {
     this.#parts = parts
     this.#rests = new Rests(parts.clock)
@@ -352,12 +363,32 @@ export class Mirrors {
     return answer
   }
 
+  /** The status with which the only origin of a target says that it fails, while it is left alone for that. */
+  failingStatus(uri: TargetUri): number | undefined {
+    return this.#pauses.reason(originName(uri))?.status
+  }
+
   /** The origins that are left alone now because they answered that they fail. */
   pauses(): readonly OriginPause[] {
     return this.#pauses.names().flatMap(origin => {
       const { status } = this.#pauses.reason(origin) ?? {}
       return status === undefined ? [] : [{ origin, status, left: this.#pauses.left(origin) }]
     })
+  }
+
+  /** Notes that the redirect for a file is not followed. */
+  refused(wanted: TargetUri, { publicText }: RedirectRefused): void {
+    this.#refused.set(formatUri(wanted), publicText)
+  }
+
+  /** Notes that an origin has answered for a file. */
+  followed(wanted: TargetUri): void {
+    if (this.#refused.size > 0) this.#refused.delete(formatUri(wanted))
+  }
+
+  /** The sentence about the last redirect for a file, if it was not followed. */
+  refusedRedirect(wanted: TargetUri): string | undefined {
+    return this.#refused.get(formatUri(wanted))
   }
 
   brokeOff(place: TargetUri): void {
@@ -454,6 +485,9 @@ const longestForAll: Milliseconds = 30_000
 function pausesOrigin(status: number): boolean {
   return status >= 500 || status === 402 || status === 408 || status === 429
 }
+
+/** The refused redirects that are remembered for `explain`. */
+const mostRefused = 100
 
 /** The name of an origin in `Question.except`. */
 export function originName(place: TargetUri): string {

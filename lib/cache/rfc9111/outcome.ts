@@ -72,6 +72,8 @@ export interface OutcomeFacts {
   readonly parent?: string
   /** The reason why the response is not stored. */
   readonly notStored?: string | undefined
+  /** The status with which the origin says that it fails, when a stored file answers in its place. */
+  readonly originStatus?: number
   /** The build that the request names. */
   readonly build?: string
   /** The number of requests in an intercepted tunnel. */

@@ -18,7 +18,7 @@ import { type DialledConnection, OriginConnection } from './connection.ts'
 import { ConnectionLimits, type LoweredLimit } from './connection-limits.ts'
 import { Dialler, type DialOptions } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
-import type { AddressOfName } from './dialling/silent-addresses.ts'
+import { type AddressOfName, longSilence } from './dialling/silent-addresses.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
 import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
@@ -427,14 +427,16 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     this.#told(undefined, response)
   }
 
-  onLate(): void {
+  onSilence(): void {
     this.#noteSilence()
   }
 
   onFailure(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
     const brokenOff = BROKEN_OFF.includes(failure.code)
-    const again = silent && isRepeatable(this.#asked) && brokenOff
+    // What is malformed on a kept connection may be the rest of an earlier answer.
+    const misread = this.#connection?.reused === true && failure.code === 'ORIGIN_MALFORMED'
+    const again = isRepeatable(this.#asked) && ((silent && brokenOff) || misread)
     if (!again) return this.#fail(failure, brokenOff && this.#isRefused(failure.code))
     this.#parts.counts.retried += 1
     this.#exchange = undefined
@@ -663,9 +665,6 @@ const mostRefusals = 5
 
 /** Idempotent methods (RFC 9110 section 9.2.2). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
-
-/** The silence of a server whose client gives up, from which on its address counts as silent. */
-const longSilence: Milliseconds = 10_000
 
 /** Safe methods (RFC 9110 section 9.2.1) that archives have. */
 function isSafe({ method, content = noContent }: OriginRequest): boolean {

@@ -31,7 +31,7 @@ const unconnected = 'The origin could not be connected to.'
 const noParent = 'The parent proxy could not be reached.'
 const noCredentials = 'The parent proxy did not accept our credentials.'
 const unsent = 'The origin did not take the request.'
-const malformed = "The origin's answer is not proper HTTP."
+const malformed = "The origin's answer is not proper HTTP: {problem}."
 
 /** For each code its phase, the sentence for the log, with facts in braces, and the sentence for the client. */
 const failures = {
@@ -160,12 +160,14 @@ export class OriginFailure extends Failure {
     const { phase = usual, cause, ...known } = trouble
     const reason = phase === 'tls' ? systemCode(cause) : undefined
     const facts: Facts = { origin, phase, ...known, ...(phase === 'tls' ? { reason } : {}) }
+    const filled = (sentence: string) =>
+      sentence.replace(/\{(\w+)\}/g, (_, name) => String(facts[name]))
     super(
-      message.replace(/\{(\w+)\}/g, (_, name) => String(facts[name])),
+      filled(message),
       {
         code,
         fault: downstream.includes(code) ? 'downstream' : 'upstream',
-        publicText: (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? text,
+        publicText: (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? filled(text),
         facts,
         cause,
       },

@@ -40,7 +40,7 @@ export interface ExchangeOwner {
   /** Called with the head. Content may still be on its way, and so may the request. `onDone` may have been called before. */
   onHead(response: OriginResponse | OriginSwitched): void
   /** Called when the origin has missed a deadline, before `onFailure` or the failure of the content. */
-  onLate(): void
+  onSilence(): void
   /** Called when no head came. The connection is destroyed. */
   onFailure(failure: OriginFailure): void
   /**
@@ -179,7 +179,7 @@ export class OriginExchange implements Reader {
   readonly #late = (): void => {
     const { deadlines } = this.owner
     if (this.life.state === 'closed') return
-    this.owner.onLate()
+    this.owner.onSilence()
     this.#broken({ after: this.life.state === 'sending' ? deadlines.send : deadlines.fields })
   }
 
@@ -570,7 +570,7 @@ class OriginContent implements Source, Reader {
     const { owner } = this.#exchange
     const { origin, deadlines } = owner
     const after = deadlines.content
-    if (!this.#isOver) owner.onLate()
+    if (!this.#isOver) owner.onSilence()
     this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 

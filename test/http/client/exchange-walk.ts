@@ -237,7 +237,7 @@ class Walk implements ExchangeOwner {
     )
   }
 
-  onLate(): void {
+  onSilence(): void {
     if (this.#life.state === 'closed') this.faults.push('late after its end')
   }
 

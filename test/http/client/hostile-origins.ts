@@ -89,7 +89,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const failure = await new Promise((onFailure, onHead) => {
     const owner = {
       ...{ origin: 'a', parent: undefined, deadlines: defaultOriginDeadlines },
-      ...{ onHead, onFailure, onDone() {}, onLate() {} },
+      ...{ onHead, onFailure, onDone() {}, onSilence() {} },
     }
     new OriginExchange(connection, message, { owner, life }).begin()
   })

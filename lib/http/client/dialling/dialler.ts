@@ -143,6 +143,12 @@ export class Dialler {
     return true
   }
 
+  /** The last known addresses of a name if none of them may be reached by a host that is not trusted; else none. It asks no resolver. */
+  refusedAddresses({ host }: Authority): readonly string[] {
+    const known = this.#names.remembered(host)
+    return known.some(address => this.#options.isPublic(address)) ? [] : known
+  }
+
   /** A new connection by the first way that works. Throws an OriginFailure of the phase that failed, and then leaves no connection open. */
   async dial(request: DialRequest): Promise<DialledConnection> {
     const { parents } = this

@@ -27,6 +27,9 @@ export interface SilentAddress {
   readonly origin: string
 }
 
+/** The silence of a server whose client gives up, from which on its address counts as silent. */
+export const longSilence: Milliseconds = 10_000
+
 /** The time for which an address comes last after it was silent once. */
 const firstRest: Milliseconds = 120_000
 
