@@ -224,3 +224,31 @@ t.test('explain knows a redirect that is not followed', async t => {
   t.match(await told(), { out: /A request now +is answered from the store|origin has been/ })
 })
 
+
+t.test('a tunnel out of which nothing comes: the next one leads to the next address', async t => {
+  const { first, second, cache, clock } = await twoAddresses(t)
+  first.at('*', silence)
+  second.at('*', reply({ content: 'hello' }))
+  await cache.reload({
+    domains: ['archive.test'],
+    connect_ports: [first.port],
+    ports: [first.port],
+  })
+  const target = `archive.test:${first.port}`
+  const tunnel = async () => {
+    const client = await cache.client()
+    await client.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`)
+    t.equal((await client.response({ to: 'CONNECT' })).status, 200)
+    await client.write(`GET /file HTTP/1.1\r\nHost: ${target}\r\n\r\n`)
+    return client
+  }
+  const hanging = await tunnel()
+  await first.arrived('/file')
+  clock.advance(30_000)
+  await hanging.reset()
+  await first.seen('/file')[0]?.gone
+  await cache.until(() => cache.log.lines.some(({ message }) => /stays silent/.test(message)))
+  const works = await tunnel()
+  t.equal((await works.response()).text, 'hello')
+  t.equal(second.seen('/file').length, 1)
+})
