@@ -6,6 +6,7 @@
  * request-life.ts says which states it has, and which of them closes its connection.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { systemCode } from '../../errors.ts'
 import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
 import { noContent } from '../message/message.ts'
@@ -422,8 +423,11 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
         return
       }
     }
-    if ('status' in response && refusalStatuses.has(response.status) && this.#sendsAgain(response))
-      return
+    if ('status' in response) {
+      if (!refusalStatuses.has(response.status)) {
+        this.#parts.connectionLimits.answered(this.key, this.#seen)
+      } else if (this.#sendsAgain(response)) return
+    }
     this.#told(undefined, response)
   }
 
@@ -545,7 +549,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
-        const again = NOT_TAKEN.includes(failure.code) && this.#isRefused(failure.code)
+        const again = isNotTaken(failure) && this.#isRefused(failure.code)
         if (!this.#upgrade) pool.vacate(this.key)
         this.#fail(failure, again)
       },
@@ -651,8 +655,12 @@ const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
 /** Failures in which the connection broke, in contrast to silence. */
 const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
 
-/** Failures of a connection that the origin does not take. */
-const NOT_TAKEN: readonly string[] = ['ORIGIN_CONNECT_REFUSED', 'ORIGIN_TLS_FAILED']
+/** Whether the origin itself refused a connection. A network that does not lead there is something else. */
+function isNotTaken({ code, cause }: OriginFailure): boolean {
+  if (code === 'ORIGIN_CONNECT_REFUSED') return true
+  const reset = systemCode(cause) === 'ECONNRESET'
+  return reset && (code === 'ORIGIN_CONNECT_FAILED' || code === 'ORIGIN_TLS_FAILED')
+}
 
 /** Statuses with which an origin refuses one of several requests. */
 const refusalStatuses: ReadonlySet<number> = new Set([429, 503])

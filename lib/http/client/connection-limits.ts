@@ -4,7 +4,8 @@
  * # Facts
  * - apt has one connection to an archive and sends its requests one after the other. Archives that allow an address two or five connections
  *   work for apt; those above get 429, 503, a reset, or no connection.
- * - A refusal while an origin has one request says nothing about the number of connections.
+ * - An origin that is down, or has one broken file, also answers 503 while it has several connections. A request that is refused alone
+ *   shows that the number is not the reason, and ends the lower limit. So a lower limit lasts only where it helps.
  * - Requests that were under way when the number was lowered say nothing about the lower number: a burst of refusals lowers it once.
  * - The number is halved, and rises by one for each minute without a refusal, so a limit is tried again now and then, and not at once.
  */
@@ -23,6 +24,8 @@ interface Lowered extends LoweredLimit {
   /** The moment of the last refusal that lowered it, by `elapsed`, and its number among all. */
   readonly since: Milliseconds
   readonly change: number
+  /** Whether the origin has answered a request since. */
+  answered: boolean
   /** The number of the settings. */
   readonly most: number
 }
@@ -77,22 +80,34 @@ export class ConnectionLimits {
     if (this.#onLowered === undefined) return false
     const lowered = this.#lowered.get(key)
     if (lowered !== undefined && seen < lowered.change) return true
-    if (busy < 2) return false
+    if (busy < 2) {
+      this.#lowered.delete(key)
+      return false
+    }
     this.changes += 1
     const connections = Math.max(1, Math.floor(Math.min(busy, this.now(key, most)) / 2))
-    const limit = { origin, connections, because }
+    const limit = { origin, connections, because, most }
     const since = this.#clock.elapsed()
-    this.#lowered.set(key, { ...limit, since, change: this.changes, most })
-    this.#onLowered(limit)
+    this.#lowered.set(key, { ...limit, since, change: this.changes, answered: false })
     return true
+  }
+
+  /** To be called when an origin has answered. `seen` is as for `refused`. */
+  answered(key: string, seen: number): void {
+    if (this.#lowered.size === 0) return
+    const lowered = this.#lowered.get(key)
+    if (lowered === undefined || lowered.answered || seen < lowered.change) return
+    lowered.answered = true
+    const { origin, connections, because } = lowered
+    this.#onLowered?.({ origin, connections, because })
   }
 
   /** The origins to which fewer connections are opened now. */
   states(): readonly LoweredLimit[] {
     return [...this.#lowered.values()].flatMap(lowered => {
-      const { origin, because, most } = lowered
+      const { origin, because, most, answered } = lowered
       const connections = this.#risen(lowered)
-      return connections < most ? [{ origin, connections, because }] : []
+      return answered && connections < most ? [{ origin, connections, because }] : []
     })
   }
 

@@ -67,7 +67,7 @@ t.test('one request alone is not sent again, and lowers nothing', async t => {
 })
 
 t.test('an origin that refuses everything gets a bounded number of requests', async t => {
-  const { origin, client } = await limiting(t, 0, reply({ status: 503 }))
+  const { origin, lowered, client } = await limiting(t, 0, reply({ status: 503 }))
   const all = Array.from({ length: 16 }, async (_, n) => {
     const { status, content } = await client.request(asking(origin.url(`/${n}`)))
     content.close()
@@ -75,6 +75,8 @@ t.test('an origin that refuses everything gets a bounded number of requests', as
   })
   t.strictSame([...new Set(await Promise.all(all))], [503])
   t.ok(origin.requests.length <= 16 * 6, String(origin.requests.length))
+  t.strictSame(lowered, [], 'the number of connections was not the reason')
+  t.strictSame(client.connectionLimits.states(), [])
 })
 
 t.test('a short Retry-After is waited for, a long one is the answer', async t => {
@@ -96,8 +98,7 @@ t.test('a short Retry-After is waited for, a long one is the answer', async t =>
   await origin.arrived('/other')
   const short = client.request(asking(origin.url('/short')))
   await origin.arrived('/short')
-  await until(() => client.connectionLimits.states().length === 1)
-  t.equal(client.connectionLimits.states()[0]?.connections, 1)
+  await until(() => client.connectionLimits.changes === 1)
   t.equal(origin.seen('/short').length, 1)
   both.open()
   await textOf((await other).content)
@@ -106,9 +107,26 @@ t.test('a short Retry-After is waited for, a long one is the answer', async t =>
   clock.advance(3000)
   t.equal((await short).status, 200)
   await textOf((await short).content)
+  t.match(client.connectionLimits.states(), [{ connections: 1, because: '429' }])
   const long = await client.request(asking(origin.url('/long')))
   t.equal(long.status, 429)
   long.content.close()
+})
+
+t.test('one broken file among many: the number of connections comes back', async t => {
+  const { origin, lowered, client } = await limiting(t, 16, reply({ status: 503 }))
+  origin.at('/broken', reply({ status: 503 }))
+  const ask = async (path: string) => {
+    const { status, content } = await client.request(asking(origin.url(path)))
+    await textOf(content)
+    return status
+  }
+  const all = Array.from({ length: 40 }, (_, n) => ask(n === 5 ? '/broken' : `/${n}`))
+  const statuses = await Promise.all(all)
+  t.equal(statuses.filter(status => status === 200).length, 39)
+  t.equal(statuses[5], 503)
+  t.strictSame(client.connectionLimits.states(), [])
+  t.ok(lowered.length <= 4)
 })
 
 t.test('a gateway sends nothing again', async t => {
@@ -148,6 +166,11 @@ t.test('a limit is halved once for each burst, and rises by one a minute', t => 
   t.equal(refused(5, limits.changes), true)
   t.equal(limits.now('a', 16), 2)
   t.equal(limits.now('b', 16), 16)
+  t.strictSame(limits.states(), [], 'nothing has come of it yet')
+  limits.answered('a', limits.changes - 1)
+  t.strictSame(limits.states(), [])
+  limits.answered('a', limits.changes)
+  t.strictSame(limits.states(), [{ origin: 'a', connections: 2, because: '503' }])
   clock.advance(60_000)
   t.equal(limits.now('a', 16), 3)
   clock.advance(13 * 60_000)
