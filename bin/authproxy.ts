@@ -9,7 +9,7 @@ await run('authproxy', () =>
   obey(authproxy, process.argv.slice(2), async line => {
     switch (line.run) {
       case 'dev-idp': {
-        const { devIdpCommand } = await import('../dev/idp/command.ts')
+        const { devIdpCommand } = await import('../demo/idp/command.ts')
         return devIdpCommand(line.operands)
       }
       case 'access': {
@@ -21,7 +21,7 @@ await run('authproxy', () =>
         return sessionsCommand(line.operands)
       }
       case 'demo': {
-        const { demoCommand } = await import('../dev/demo/command.ts')
+        const { demoCommand } = await import('../demo/command.ts')
         return demoCommand(line.operands)
       }
       default: {

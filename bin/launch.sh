@@ -27,5 +27,6 @@ esac
 
 # Reads of the disk and look-ups of names share this many threads; Node's own default is 4.
 export UV_THREADPOOL_SIZE="${UV_THREADPOOL_SIZE:-16}"
+# Node 20 warns on the terminal that Ed25519 keys of repositories are read by a part of it that may change. That concerns no user.
 # shellcheck disable=SC2086 # one word each, or none
-exec "$node" ${options:-} "$program" "$@"
+exec "$node" --disable-warning=ExperimentalWarning ${options:-} "$program" "$@"

@@ -7,7 +7,7 @@ import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { demo, devIdp } from '../dev/idp/arguments.ts'
+import { demo, devIdp } from '../demo/idp/arguments.ts'
 import { access } from '../lib/auth/cli/access.ts'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
 import { sessions } from '../lib/auth/cli/sessions.ts'
@@ -181,7 +181,7 @@ const known = new Set(
   (
     'apt apt-get cat cd chmod env chown cp curl docker echo gpg head install journalctl less mkdir nginx openssl php prometheus tr ' +
     'python3 rm sed sh systemctl systemd-sysusers tee /usr/lib/apt/apt-helper kubectl ansible-playbook ' +
-    'mmdebstrap aws git cmp sha256sum'
+    'mmdebstrap aws git cmp sha256sum jq'
   ).split(' '),
 )
 

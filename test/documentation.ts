@@ -35,7 +35,7 @@ t.test('the map in docs/design.md is what the first comments say', t => {
 })
 
 t.test('every source file begins with the comment that says what it owns', t => {
-  for (const path of ['bin', 'dev', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
+  for (const path of ['bin', 'demo', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
     t.ok(/^\/\*\*\n \* \S/.test(read(path)), path)
   }
   t.end()
@@ -47,7 +47,7 @@ t.test('exported names can be searched for: none is a bare participle or adverb'
   const regular = /^[A-Za-z][a-z]+ed$/
   const isBare = (name: string) => irregular.test(name) || regular.test(name)
   const exported = /^export (?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
-  for (const path of ['bin', 'dev', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
+  for (const path of ['bin', 'demo', 'lib', 'tools'].flatMap(folder => files(folder, '.ts'))) {
     const names = [...read(path).matchAll(exported)].map(([, name = '']) => name)
     t.strictSame(names.filter(isBare), [], path)
   }

@@ -16,7 +16,7 @@ const withManyImporters = new Set(['lru-cache'])
 
 /** The libraries that each source file of the program imports, in any of the ways there are. */
 const imported = new Map(
-  ['lib', 'bin', 'dev', 'tools'].flatMap(folder =>
+  ['lib', 'bin', 'demo', 'tools'].flatMap(folder =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter(path => path.endsWith('.ts'))
       .map(path => [`${folder}/${path}`, libraries(join(root, folder, path))] as const),
@@ -43,7 +43,7 @@ t.test('each library has one importer', async t => {
 t.test('what is for development is loaded when its command runs', async t => {
   const loading = [...imported.keys()].filter(path => {
     const early = /^(?:import|export) .*'(?:\.\.\/)+dev\//m
-    return !path.startsWith('dev/') && early.test(readFileSync(join(root, path), 'utf8'))
+    return !path.startsWith('demo/') && early.test(readFileSync(join(root, path), 'utf8'))
   })
   t.strictSame(loading, [])
 })

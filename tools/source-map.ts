@@ -12,7 +12,7 @@ const fence = /(<!-- map -->\n```\n)[\s\S]*?(```\n<!-- end of map -->)/
 export function designWithMap(root: string): readonly [path: string, content: string] {
   const text = readFileSync(join(root, path), 'utf8')
   if (!fence.test(text)) throw new Error(`${path} has no place for the map`)
-  const map = ['bin', 'dev', 'lib', 'tools'].flatMap(folder => rooms(root, folder)).join('\n')
+  const map = ['bin', 'demo', 'lib', 'tools'].flatMap(folder => rooms(root, folder)).join('\n')
   return [path, text.replace(fence, (_, start: string, end: string) => `${start}${map}\n${end}`)]
 }
 

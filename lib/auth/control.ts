@@ -10,6 +10,7 @@ import {
   reloadAnswer,
 } from '../admin-socket.ts'
 import type { Milliseconds } from '../async/clock.ts'
+import { waitingSentences } from '../config/restart.ts'
 import type { Reload } from '../daemon.ts'
 import { formatAuthority } from '../http/message/target.ts'
 import type { ListenAddress } from '../http/server/listen.ts'
@@ -134,10 +135,7 @@ async function endSessions(
 }
 
 function remarks({ waiting, remarks: others }: ControlParts): readonly string[] {
-  const settings = waiting()
-  return settings.length === 0
-    ? others()
-    : [`changed, and in force after a restart: ${settings.join(', ')}`, ...others()]
+  return [...waitingSentences(waiting()), ...others()]
 }
 
 function moment(at: Milliseconds): string {

@@ -11,6 +11,7 @@ import { AheadFetches, type AheadFetchParts } from './ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './ahead/refresh.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
+import { passedResponse } from './answer/from-origin.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
 import { ChangeCounts } from './delay/changes.ts'
@@ -19,6 +20,7 @@ import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
 import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
+import { RangesAhead } from './fetch/range-ahead.ts'
 import type { Rules } from './policy/policy.ts'
 import { archiveOf, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
@@ -119,9 +121,14 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
-  const failingStatus = (uri: TargetUri) => mirrors.failingStatus(uri)
+  const rangesAhead = new RangesAhead({ ask, clock, onFetched: parts.onFetched })
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
-  const answerer = new Answerer({ ...asked, failingStatus })
+  const answerer = new Answerer({
+    ...asked,
+    rangesAhead,
+    failingStatus: uri => mirrors.failingStatus(uri),
+    passed: (allowed, because) => passedResponse(allowed, because, parts),
+  })
   const refreshing = new RefreshSchedule({
     ...shared,
     log: suiteLog,

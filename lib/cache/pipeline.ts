@@ -10,7 +10,6 @@ import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { runsInCircle } from '../http/message/via.ts'
-import { malformedResponse } from '../http/server/exchanges.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import { recentEntries } from '../recent.ts'
 import { answerInBuild } from './answer/build-answers.ts'
@@ -20,8 +19,9 @@ import {
   refusedResponse,
   tooManyConnectionsResponse,
   withoutFileResponse,
+  withoutTargetResponse,
 } from './answer/errors.ts'
-import { passedResponse } from './answer/from-origin.ts'
+import { choosingFields, passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import type { Builds } from './builds/builds.ts'
@@ -67,7 +67,7 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 1. Does the request ask for a page about the proxy, or for a file of an archive?
     const destination = destinationOf(request, rules)
-    if (destination.kind === 'refuse') return malformedResponse(destination)
+    if (destination.kind === 'refuse') return withoutTargetResponse(destination)
     if (destination.kind === 'operations') {
       return parts.operations(request, destination.path, destination.query)
     }
@@ -207,6 +207,8 @@ function fromArchive(
         claim,
         awaited: awaited !== undefined,
         directives: allowed.directives,
+        fields: choosingFields(allowed),
+        unstorable: archive.kind === 'other' && parts.fetcher.notStored(key) !== undefined,
         authorization,
         passthrough,
         now: allowed.now,

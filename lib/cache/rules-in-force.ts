@@ -1,9 +1,10 @@
 /**
  * The settings that are in force, and the rules that are made of them. A reload replaces the settings, except those that need a
- * restart: they stay as they were, and `pending` names them.
+ * restart: they stay as they were, and a warning names them.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
+import { waitingSentences } from '../config/restart.ts'
 import { type Config, inForce, needRestart } from './config/config.ts'
 import { type OriginCredentials, readCredentials } from './fetch/origin-credentials.ts'
 import type { OpenListeners } from './listening.ts'
@@ -28,7 +29,7 @@ export class RulesInForce {
   readonly #parts: RulesInForceParts
   readonly #started: Config
   #warnings: readonly string[]
-  #pending: readonly string[] = []
+  #waiting: readonly string[] = []
   #rules: Rules
   #credentials: OriginCredentials
   /** Returns the rules that are in force. Parts call it for each decision, so that a reload takes effect. */
@@ -46,18 +47,18 @@ export class RulesInForce {
     return this.#rules.config
   }
 
-  /** The warnings about the configuration and the files it names. */
+  /** The warnings about the configuration and the files it names, and the changed settings that wait for a restart. */
   get warnings(): readonly string[] {
-    return [...this.#warnings, ...this.#credentials.warnings]
+    return [...this.#warnings, ...this.#credentials.warnings, ...this.pending]
   }
 
   get credentials(): OriginCredentials {
     return this.#credentials
   }
 
-  /** A sentence for each setting that takes effect when the service is restarted. */
+  /** A sentence about the changed settings that wait for a restart; empty when there are none. */
   get pending(): readonly string[] {
-    return this.#pending
+    return waitingSentences(this.#waiting)
   }
 
   /**
@@ -77,9 +78,7 @@ export class RulesInForce {
   replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
     this.#credentials = readCredentials(config.archives, process.env)
     this.#warnings = warnings
-    this.#pending = needRestart(this.#started, config, certifying).map(
-      setting => `${setting} has changed; it takes effect when the service is restarted`,
-    )
+    this.#waiting = needRestart(this.#started, config, certifying)
     const next = inForce(this.#started, config, certifying)
     this.#rules = rulesOf(next, ownIdentity(next, this.#parts.listening.ports))
   }

@@ -267,7 +267,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       rules,
       evict: wrong => verification.evict(wrong),
       reload: options.reloadDaemon ?? reload,
-      remarks: () => [...settings.warnings, ...settings.pending],
+      remarks: () => settings.warnings,
     }),
   )
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
@@ -350,8 +350,8 @@ async function reloadSettings(
   const { settings, https, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
-  // The system may trust other authorities now.
-  const trusted = await trustedAuthorities(settings.config, log).catch(error => {
+  // `https.origin_ca` may have changed, and the system may trust other authorities now.
+  const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
     log.warn('the authorities of before stay in force', { error })
     return undefined
   })

@@ -77,7 +77,8 @@ function settingEntry(setting: SettingManual, remark: string | undefined): reado
   const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}${range === undefined ? '' : `, ${range}`}`
   const fallback = setting.defaultText ?? defaultText(setting.default)
   const given = setting.required === true ? 'Required.' : `Default: ${fallback}.`
-  const facts = `${type}. ${given}${remark === undefined ? '' : ` ${remark}`}`
+  const change = `A change needs a ${setting.restart === undefined ? 'reload' : 'restart'}.`
+  const facts = [`${type}.`, given, change, remark].filter(part => part !== undefined).join(' ')
   return [facts, ...setting.manual, ...(example === undefined ? [] : [code(example)])]
 }
 

@@ -147,6 +147,11 @@ export interface SettingManual extends Pick<Kind<unknown>, 'name' | 'range' | 'j
   readonly defaultText?: string | undefined
   /** Lines of YAML, complete from the outermost key. */
   readonly example?: string | undefined
+  /**
+   * Only a restart puts a change in force. The texts are places in the service's configuration: first the one that has the value, by
+   * default that of the setting's own name, then those that are derived from it.
+   */
+  readonly restart?: readonly string[]
   /** Paragraphs. */
   readonly manual: readonly string[]
 }
@@ -175,13 +180,18 @@ type CamelCase<K extends string> = K extends `${infer Head}_${infer Tail}`
 /** A setting whose text in the manual is still to be said, an argument for each paragraph. */
 interface Unsaid<T> {
   readonly says: (...manual: readonly string[]) => Settings<T>
+  /** Only a restart puts a change in force; `places` as `SettingManual.restart`. */
+  readonly needsRestart: (...places: readonly string[]) => Unsaid<T>
 }
 
 function unsaid<T>(
   facts: Omit<SettingManual, 'manual'>,
   of: Pick<Settings<T>, 'read' | 'members'>,
 ): Unsaid<T> {
-  return { says: (...manual) => ({ page: { setting: { ...facts, manual } }, ...of }) }
+  return {
+    says: (...manual) => ({ page: { setting: { ...facts, manual } }, ...of }),
+    needsRestart: (...restart) => unsaid({ ...facts, restart }, of),
+  }
 }
 
 /** A setting with a default, which is written as it would stand in the file. */
@@ -351,7 +361,8 @@ function holdsSecret(path: Path): boolean {
 /** Text or a number at the beginning of a sentence of `expected`. */
 const FOUND_VALUE = /^found (?:"(?:[^"\\]|\\.)*"|-?[\d.]+(?:e\S+)?(?=,))/
 
-function camelCase(key: string): string {
+/** The name of a value in the code: `cacheDirectory` for `cache_directory`. */
+export function camelCase(key: string): string {
   return key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 

@@ -163,7 +163,10 @@ function plainWriter(to: LineWriter, clock: Clock): WriteEntry {
 
 function eventLine(time: string, level: LogLevel, message: string, facts: LogFacts): string {
   const { error, ...others } = facts
-  const pairs = Object.entries(others).map(([name, value]) => ` ${name}=${plainValue(value)}`)
+  const pairs = flat(others).map(
+    ([name, value]) =>
+      ` ${name}=${/(^|\.)at$/.test(name) ? plainMoment(value) : plainValue(value)}`,
+  )
   const trace = error === undefined ? '' : `\n    ${plainTrace(error)}`
   return `${time} ${level.toUpperCase().padEnd(5)} ${printable(message)}${pairs.join('')}${trace}`
 }
@@ -176,9 +179,26 @@ function terminalOfOutput(): Terminal {
   return { columns: columns || 120, colours }
 }
 
+/** Facts within a fact, each with both names: `ends.because`. */
+function flat(facts: LogFacts): readonly (readonly [string, unknown])[] {
+  return Object.entries(facts).flatMap(([name, value]) =>
+    isRecord(value)
+      ? flat(value).map(([inner, fact]) => [`${name}.${inner}`, fact] as const)
+      : [[name, value] as const],
+  )
+}
+
+/** A value as a person reads it, of a digest the beginning. */
 function plainValue(value: unknown): string {
   if (typeof value !== 'string') return printable(JSON.stringify(value) ?? 'undefined')
+  if (/^[0-9a-f]{40,}$/i.test(value)) return `${value.slice(0, 16)}…`
   return /^[\w./:@+[\]-]+$/.test(value) ? value : printable(JSON.stringify(value))
+}
+
+/** The value of a fact `at`: a moment in milliseconds as its date and time. */
+function plainMoment(value: unknown): string {
+  const at = new Date(typeof value === 'number' ? value : Number.NaN)
+  return Number.isNaN(at.getTime()) ? plainValue(value) : `${at.toISOString().slice(0, 19)}Z`
 }
 
 function plainTrace(error: unknown): string {

@@ -29,7 +29,8 @@ export function requestLine(
   const notes = [
     ...(typeof user === 'string' ? [`user ${user}`] : []),
     ...(status >= 400 && typeof because === 'string' ? [because] : []),
-    ...(complete === false ? ['broken off'] : []),
+    // Pages of figures end when their reader leaves.
+    ...(complete === false && outcome !== 'operations' ? ['broken off'] : []),
   ]
   const end = notes.length === 0 ? '' : ` (${printable(notes.join('; '))})`
   const taken = [time, verdict, measures, asked].join(' ').length + end.length

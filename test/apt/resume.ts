@@ -27,6 +27,12 @@ async function lastModified(lab: Lab): Promise<Date> {
   return new Date(fields['last-modified'] ?? 0)
 }
 
+/** As the origin says it, so that the proxy has not been asked. */
+async function lastModifiedOf(lab: Lab): Promise<Date> {
+  const { headers } = await fetch(lab.origin.url + path, { method: 'HEAD' })
+  return new Date(headers.get('last-modified') ?? 0)
+}
+
 async function isWhole(lab: Lab, apt: Apt): Promise<boolean> {
   const got = await readFile(join(apt.archives, file))
   return got.equals(await readFile(join(lab.archive.root, path)))
@@ -85,14 +91,33 @@ t.test('apt resumes what the proxy does not have', { skip: noLab }, async t => {
   const whole = await readFile(join(lab.archive.root, path))
   const apt = await lab.apt('cold')
   await apt.update()
-  const asTheOriginSaysIt = await fetch(lab.origin.url + path, { method: 'HEAD' })
-  const modified = new Date(asTheOriginSaysIt.headers.get('last-modified') ?? 0)
-  await interrupted(apt, Buffer.from(whole.subarray(0, 20_000)), modified)
+  await interrupted(apt, Buffer.from(whole.subarray(0, 20_000)), await lastModifiedOf(lab))
   const install = await apt.download('alpha')
   t.equal(install.code, 0, report(install))
   t.ok(await isWhole(lab, apt))
   const again = await lab.fetch(lab.origin.url + path)
   t.ok(again.content.equals(whole), 'and the proxy has not stored a part as the whole')
+})
+
+t.test('apt resumes the end of what a slow origin is still sending', { skip: noLab }, async t => {
+  // The whole takes forty seconds, and apt waits for five without a byte, once.
+  const lab = await setUp(t, { packages: [{ name: 'alpha', version: '1.0', size: 4_000_000 }] })
+  const whole = await readFile(join(lab.archive.root, path))
+  const apt = await lab.apt('impatient', {
+    settings: { 'Acquire::http::Timeout': '5', 'Acquire::Retries': '0' },
+  })
+  await apt.update()
+  const modified = await lastModifiedOf(lab)
+  await interrupted(apt, Buffer.from(whole.subarray(0, -50_000)), modified)
+  lab.origin.rate = 100_000
+  const install = await apt.download('alpha')
+  t.equal(install.code, 0, report(install))
+  t.ok(await isWhole(lab, apt))
+  const ranges = lab.origin.seen(/alpha_/).map(request => request.fields.range)
+  t.ok(ranges.includes(`bytes=${whole.length - 50_000}-${whole.length - 1}`), ranges.join(), {
+    skip: peerUnderTest,
+  })
+  lab.origin.rate = undefined
 })
 
 t.test('an origin that breaks off does not spoil the download', { skip: noLab }, async t => {

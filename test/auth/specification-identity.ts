@@ -4,7 +4,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import type { DevAttribute, DevUser } from '../../dev/idp/profile.ts'
+import type { DevAttribute, DevUser } from '../../demo/idp/profile.ts'
 import { makeDynamicConfig } from '../../lib/auth/keys/dynamic-config.ts'
 import { saveDynamicConfig } from '../../lib/auth/keys/dynamic-file.ts'
 import { nameIdFormats } from '../../lib/saml/xml/vocabulary.ts'

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { assertionXml, responseXml } from '../../dev/idp/response.ts'
+import { assertionXml, responseXml } from '../../demo/idp/response.ts'
 import { packageRoot } from '../../lib/package.ts'
 import { signElement } from '../../lib/saml/signature/sign.ts'
 import { defences } from '../defences/list.ts'

@@ -59,7 +59,7 @@ t.test('a steered client names the archive in Host', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, { origins: [origin] })
   origin.at(deb, reply({ content: 'hello' }))
-  const answer = await cache.get(deb, { Host: `127.0.0.1:${origin.port}` })
+  const answer = await cache.get('/pool/x', { Host: `127.0.0.1:${origin.port}` })
   // Any name of ours with a port that is not http's is ours: such a client has mapped our port.
   t.equal(answer.status, 404)
 
@@ -80,9 +80,32 @@ t.test('a sources.list may begin with our address', async t => {
   t.equal((await cache.warm(`/127.0.0.1:${origin.port}${deb}`)).text, 'hello')
   const proxied = await cache.get(origin.url(deb))
   t.equal(proxied.fields.get('X-Cache'), 'HIT', 'under the key it has for a proxy')
-  const lost = await cache.get('/debian/dists/stable/InRelease')
+  const lost = await cache.get('/kali/dists/stable/InRelease')
   t.equal(lost.status, 404)
   t.match(lost.text, 'The path names no host')
+  t.match(lost.reason, 'The path names no host', 'apt shows this and not the text')
+})
+
+t.test('a sources.list may begin with a prefix that apt-cacher-ng comes with', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const to = `http://127.0.0.1:${origin.port}`
+  const dns = new ScriptedDns({})
+  const cache = await TestCache.start(t, {
+    origins: [origin],
+    lookup: dns.lookup,
+    settings: {
+      domains: ['deb.debian.org', 'archive.ubuntu.com', `127.0.0.1:${origin.port}`],
+      overrides: { ubuntu_server: `${to}/mirror` },
+      remap: [{ from: 'deb.debian.org/debian', to: `${to}/own` }],
+    },
+  })
+  origin.at('/own/dists/stable/x', reply({ content: 'of the remap rule' }))
+  origin.at('/mirror/ubuntu/dists/noble/x', reply({ content: 'of ubuntu_server' }))
+  t.equal((await cache.get('/debian/dists/stable/x')).text, 'of the remap rule')
+  t.equal((await cache.get('/ubuntu/dists/noble/x')).text, 'of ubuntu_server')
+  const refused = await cache.get('/debian-security/dists/stable-security/x')
+  t.equal(refused.status, 403)
+  t.match(refused.reason, /^security\.debian\.org.* is refused by `domains`/)
 })
 
 t.test(

@@ -38,13 +38,21 @@ t.test('an origin that answers badly is 503 with a text', async t => {
     ['599', reply({ status: 599 })],
     ['a closed connection', answer => answer.end()],
     ['a reset', answer => answer.reset()],
-    ['no HTTP', answer => answer.write('SSH-2.0-OpenSSH_9.2\r\n\r\n').then(() => answer.end()), 520],
+    [
+      'no HTTP',
+      answer => answer.write('SSH-2.0-OpenSSH_9.2\r\n\r\n').then(() => answer.end()),
+      520,
+    ],
     [
       'two lengths',
       answer => answer.write('HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na'),
       520,
     ],
-    ['an endless head', answer => answer.write(`HTTP/1.1 200 OK\r\nA: ${'x'.repeat(100_000)}`), 520],
+    [
+      'an endless head',
+      answer => answer.write(`HTTP/1.1 200 OK\r\nA: ${'x'.repeat(100_000)}`),
+      520,
+    ],
     [
       'another protocol',
       answer =>

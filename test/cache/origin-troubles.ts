@@ -30,59 +30,65 @@ async function twoAddresses(t: Test) {
   return { first, second, cache, clock, url }
 }
 
-t.test('one address of a name stays silent: the other answers, also about a stored file', async t => {
-  const { first, second, cache, clock, url } = await twoAddresses(t)
-  for (const origin of [first, second]) origin.at(index, file({ content: 'old', etag: '"1"' }))
-  await cache.warm(url(index))
-  first.at('*', silence).at(index, silence)
-  second.at(index, file({ content: 'new', etag: '"2"' })).at(deb, reply({ content: 'hello' }))
-  clock.advance(60_000)
-  const asked = first.seen(index).length
-  const answer = cache.get(url(index), update)
-  await first.arrived(index, asked + 1)
-  clock.advance(3000)
-  t.equal((await answer).text, 'new', 'before the client gets the stored copy')
-  t.equal((await cache.get(url(deb))).text, 'hello', 'and the next request is not late at all')
-  t.equal(first.seen(deb).length, 0)
-  const [warning] = cache.log.lines.filter(({ message }) => /stays silent/.test(message))
-  t.match(warning, { level: 'warn', facts: { address: `127.0.0.2:${first.port}` } })
-  t.match(await cache.command({ do: 'status' }), {
-    out: /Origins +archive\.test:\d+ its address 127\.0\.0\.2:\d+ takes connections and stays silent/,
-  })
-})
-
-t.test('an origin that answers 429 with Retry-After is left alone, and the fact says why', async t => {
-  const origin = await ScriptedOrigin.listen(t)
-  const clock = new ManualClock(Date.now())
-  const cache = await TestCache.start(t, { origins: [origin], clock })
-  for (const [status, retryAfter, left] of [
-    [429, '120', 120],
-    [503, '100000', 120],
-    [503, '1', 5],
-    [402, undefined, 5],
-    [500, undefined, 5],
-  ] as const) {
-    origin.at(index, file({ content: 'release', etag: '"1"' }))
-    clock.advance(600_000)
-    await cache.warm(origin.url(index), update)
+t.test(
+  'one address of a name stays silent: the other answers, also about a stored file',
+  async t => {
+    const { first, second, cache, clock, url } = await twoAddresses(t)
+    for (const origin of [first, second]) origin.at(index, file({ content: 'old', etag: '"1"' }))
+    await cache.warm(url(index))
+    first.at('*', silence).at(index, silence)
+    second.at(index, file({ content: 'new', etag: '"2"' })).at(deb, reply({ content: 'hello' }))
     clock.advance(60_000)
-    const fields = retryAfter === undefined ? {} : { 'Retry-After': retryAfter }
-    origin.at(index, reply({ status, fields }))
-    const before = origin.seen(index).length
-    for (let second = 0; second < left; second += 1) {
-      const answer = await cache.get(origin.url(index), update)
-      t.equal(answer.text, 'release')
-      clock.advance(1000)
-    }
-    t.equal(origin.seen(index).length - before, 1, `${status}: asked once in ${left} s`)
-    t.match(cache.log.lines.at(-1)?.facts, {
-      because: 'stale-origin-failed',
-      originStatus: status,
+    const asked = first.seen(index).length
+    const answer = cache.get(url(index), update)
+    await first.arrived(index, asked + 1)
+    clock.advance(3000)
+    t.equal((await answer).text, 'new', 'before the client gets the stored copy')
+    t.equal((await cache.get(url(deb))).text, 'hello', 'and the next request is not late at all')
+    t.equal(first.seen(deb).length, 0)
+    const [warning] = cache.log.lines.filter(({ message }) => /stays silent/.test(message))
+    t.match(warning, { level: 'warn', facts: { address: `127.0.0.2:${first.port}` } })
+    t.match(await cache.command({ do: 'status' }), {
+      out: /Origins +archive\.test:\d+ its address 127\.0\.0\.2:\d+ takes connections and stays silent/,
     })
-    await cache.get(origin.url(index), update)
-    t.equal(origin.seen(index).length - before, 2, 'and again after that')
-  }
-})
+  },
+)
+
+t.test(
+  'an origin that answers 429 with Retry-After is left alone, and the fact says why',
+  async t => {
+    const origin = await ScriptedOrigin.listen(t)
+    const clock = new ManualClock(Date.now())
+    const cache = await TestCache.start(t, { origins: [origin], clock })
+    for (const [status, retryAfter, left] of [
+      [429, '120', 120],
+      [503, '100000', 120],
+      [503, '1', 5],
+      [402, undefined, 5],
+      [500, undefined, 5],
+    ] as const) {
+      origin.at(index, file({ content: 'release', etag: '"1"' }))
+      clock.advance(600_000)
+      await cache.warm(origin.url(index), update)
+      clock.advance(60_000)
+      const fields = retryAfter === undefined ? {} : { 'Retry-After': retryAfter }
+      origin.at(index, reply({ status, fields }))
+      const before = origin.seen(index).length
+      for (let second = 0; second < left; second += 1) {
+        const answer = await cache.get(origin.url(index), update)
+        t.equal(answer.text, 'release')
+        clock.advance(1000)
+      }
+      t.equal(origin.seen(index).length - before, 1, `${status}: asked once in ${left} s`)
+      t.match(cache.log.lines.at(-1)?.facts, {
+        because: 'stale-origin-failed',
+        originStatus: status,
+      })
+      await cache.get(origin.url(index), update)
+      t.equal(origin.seen(index).length - before, 2, 'and again after that')
+    }
+  },
+)
 
 t.test('429 rests files that are not stored as well, for half a minute; 503 does not', async t => {
   const origin = await ScriptedOrigin.listen(t)
@@ -130,7 +136,9 @@ t.test('pipelined requests of one client to an archive that allows two connectio
     out: /Origin now +refused some of several connections \(503\)/,
   })
 
-  await cache.reload({ archives: [{ origins: [`127.0.0.1:${origin.port}/debian`], connections: 1 }] })
+  await cache.reload({
+    archives: [{ origins: [`127.0.0.1:${origin.port}/debian`], connections: 1 }],
+  })
 })
 
 t.test('odd answers that apt takes', async t => {
@@ -180,7 +188,10 @@ t.test('500, 502 and 503 of an origin that has given nothing: words of ours', as
     origin.at('*', reply({ status }))
     const answer = await cache.get(origin.url('/file'))
     t.equal(answer.status, 503)
-    t.match(answer.reason, new RegExp(`The origin 127\\.0\\.0\\.1:\\d+ answered ${status}\\. If it answers without`))
+    t.match(
+      answer.reason,
+      new RegExp(`The origin 127\\.0\\.0\\.1:\\d+ answered ${status}\\. If it answers without`),
+    )
   }
   origin.at('*', reply({ content: 'hello' }))
   await cache.warm(origin.url('/given'))
@@ -198,7 +209,10 @@ t.test('a refusal after the look-up names the address, and explain knows it', as
   const made = await cache.get(`http://fake.test${deb}`)
   t.equal(made.status, 403)
   t.match(made.reason, /leads to 198\.18\.0\.7, .*fake-IP.*198\.18\.0\.0\/15 to `private_domains`/)
-  t.match((await cache.get(`http://near.test${deb}`)).reason, /leads to 10\.0\.0\.5, .*or the network/)
+  t.match(
+    (await cache.get(`http://near.test${deb}`)).reason,
+    /leads to 10\.0\.0\.5, .*or the network/,
+  )
   t.match(await cache.command({ do: 'explain', of: `http://near.test${deb}` }), {
     out: /A request now +is refused\. near\.test:80 is refused because its name leads/,
   })
@@ -223,7 +237,6 @@ t.test('explain knows a redirect that is not followed', async t => {
   await cache.warm(origin.url(deb))
   t.match(await told(), { out: /A request now +is answered from the store|origin has been/ })
 })
-
 
 t.test('a tunnel out of which nothing comes: the next one leads to the next address', async t => {
   const { first, second, cache, clock } = await twoAddresses(t)

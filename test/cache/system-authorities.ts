@@ -33,6 +33,22 @@ t.test('a CA of the house, in the store of the system, and after a reload', asyn
   t.equal((await cache.get(url)).text, 'hello')
 })
 
+t.test('a CA of the settings counts from the reload on that names it', async t => {
+  const tls = house.issue({ names: ['127.0.0.1'] })
+  const origin = await ScriptedOrigin.listen(t, { tls })
+  origin.at(deb, reply({ content: 'hello' }))
+  const file = join(t.testdir({ 'house.pem': house.cert }), 'house.pem')
+  const settings = { domains: [`127.0.0.1:${origin.port}`] }
+  const cache = await TestCache.start(t, { settings })
+  const url = `http://HTTPS///127.0.0.1:${origin.port}${deb}`
+  t.equal((await cache.get(url)).status, 503)
+  t.strictSame(await cache.reload({ ...settings, https: { origin_ca: [file] } }), [])
+  t.equal((await cache.get(url)).text, 'hello')
+  await cache.reload({ ...settings, https: { origin_ca: [`${file}.away`] } })
+  t.ok(cache.log.lines.some(({ message }) => message === 'the authorities of before stay in force'))
+  t.notOk(cache.log.lines.some(({ message }) => String(message).includes('after a restart')))
+})
+
 t.test('files that are not there, and files that are none', async t => {
   const directory = t.testdir({ 'house.pem': house.cert, 'none.pem': 'nonsense' })
   const at = (name: string) => join(directory, name)

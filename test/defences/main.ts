@@ -16,7 +16,7 @@ const project = packageRoot()
 const wanted = process.argv.slice(2).map(range => range.split('-').map(Number))
 const compiled = ['dist', 'templates', 'bin', 'package.json']
 /** What tests read besides. */
-const read = ['docs', 'man', 'lib', 'dev', 'test', 'package-lock.json']
+const read = ['docs', 'man', 'lib', 'demo', 'test', 'package-lock.json']
 const copy = mkdtempSync(join(tmpdir(), 'defences-'))
 for (const name of [...compiled, ...read]) {
   cpSync(join(project, name), join(copy, name), { recursive: true })

@@ -52,6 +52,21 @@ t.test('children add their facts, cleaned, and follow the level', t => {
   t.end()
 })
 
+t.test('a terminal gets short digests, dates, and no JSON', t => {
+  const { lines, log } = collected('plain')
+  log.info('adopted a suite', {
+    suite: 'archive.example.org/debian/dists/stable',
+    release: 'ab12'.repeat(16),
+    ends: { at: Date.UTC(2035, 2, 28), because: 'the key expires' },
+    bytes: 123456789,
+  })
+  t.match(
+    lines[0],
+    / INFO {2}adopted a suite suite=archive\.example\.org\/debian\/dists\/stable release=ab12ab12ab12ab12… ends\.at=2035-03-28T00:00:00Z ends\.because="the key expires" bytes=123456789\n$/,
+  )
+  t.end()
+})
+
 t.test('secrets stop in messages, facts and errors alike', t => {
   const { lines, log } = collected('json', 'debug')
   const secret = 'hunter2'

@@ -25,6 +25,13 @@ t.test('columns stand below each other, and the target is shortened in its middl
       'FORWARDED 200    188 KiB   35 ms POST app.example.org/x (user alice)',
     ],
     [
+      {
+        ...{ method: 'GET', target: '/_cachesvc/live', status: 200, sent: 2488 },
+        ...{ duration: 18_900, outcome: 'operations', complete: false },
+      },
+      'OPERATIONS 200   2.43 KiB  18.9 s /_cachesvc/live',
+    ],
+    [
       { ...miss, target: 'app.example.org/', outcome: undefined, duration: 7_200_000 },
       '-         200    188 KiB 120 min app.example.org/',
     ],

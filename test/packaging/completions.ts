@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { demo, devIdp } from '../../dev/idp/arguments.ts'
+import { demo, devIdp } from '../../demo/idp/arguments.ts'
 import { access } from '../../lib/auth/cli/access.ts'
 import { authproxy } from '../../lib/auth/cli/arguments.ts'
 import { sessions } from '../../lib/auth/cli/sessions.ts'

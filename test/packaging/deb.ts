@@ -25,7 +25,7 @@ const { version: built } = buildVersion(packageVersion(), packageRoot())
 
 /** Under a umask that would make the packages unreadable. */
 async function build(directory: string): Promise<void> {
-  const program = join(packageRoot(), 'dist/bin/package-deb.js')
+  const program = join(packageRoot(), 'dist/tools/package-deb.js')
   const line = [process.execPath, '--experimental-import-meta-resolve', program, directory]
   await command('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...line], {
     env: fastCompression,
@@ -219,6 +219,17 @@ t.test('packages', { skip }, async t => {
       const said = await succeeds(root, 'sh', '-c', script)
       t.equal(said.trim(), pauses, 'a systemd before 254 is not told what it does not know')
     }
+    const ordinary = `set -e; cp /usr/bin/systemctl /run/systemctl
+      printf '#!/bin/sh\\necho LoadState=loaded; echo ProtectSystem=strict; echo CacheDirectory=cachesvc\\n' >/usr/bin/systemctl
+      mkdir -p /home/ops; chown 4711:4711 /home/ops
+      export HOME=/home/ops; as='setpriv --reuid=4711 --regid=4711 --clear-groups'
+      $as cachesvc --check-config; $as cachesvc --dump-config | grep cache_directory
+      cp /run/systemctl /usr/bin/systemctl; rm -r /home/ops`
+    t.match(
+      await succeeds(root, 'sh', '-c', ordinary),
+      /yaml: no problems\n.*cache_directory: "?\/var\/cache\/cachesvc/,
+      'an ordinary user checks the configuration of the installed service, not one of his own',
+    )
     await succeeds(root, 'sed', '-i', '$d', '/etc/cachesvc/cachesvc.yaml')
     t.match(await succeeds(root, 'tail', '-1', '/etc/cachesvc/cachesvc.yaml'), '#mine')
     t.equal((await fetch(`http://127.0.0.1:${port}/_cachesvc/healthz`)).status, 200)

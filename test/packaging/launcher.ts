@@ -33,6 +33,22 @@ for (const program of ['cachesvc', 'authproxy']) {
     }
   })
 
+  t.test(`${program} prints no warning that is meant for those who write programs`, async t => {
+    const directory = t.testdir()
+    const said = `#!/bin/sh\n[ "$1" != --version ] || { echo v20.18.0; exit; }\necho "$@"\n`
+    await writeFile(join(directory, 'node'), said, { mode: 0o755 })
+    const env = { PATH: `${directory}:/usr/bin:/bin` }
+    const { stdout } = await attempt('/bin/sh', [launcher, 'x'], { env })
+    const options = `${stdout}`.split(' ').filter(word => word.startsWith('--'))
+    const warns = `import { Worker } from 'node:worker_threads'
+      const text = "process.emitWarning('it may change', 'ExperimentalWarning'); process.emitWarning('heed this')"
+      new Function(text)(); new Worker(text, { eval: true })`
+    const line = [...options, '--input-type=module', '-e', warns]
+    const { stderr } = await attempt(process.execPath, line)
+    t.notMatch(stderr, 'ExperimentalWarning')
+    t.equal(stderr.match(/heed this/g)?.length, 2, 'in threads as well; other warnings are printed')
+  })
+
   t.test(`${program} says so when there is no Node.js`, async t => {
     const directory = join(t.testdir(), 'bin')
     await mkdir(directory)

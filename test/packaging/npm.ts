@@ -43,7 +43,7 @@ t.test('the root is no package', async t => {
 
 t.test('packages', { skip: lacking('npm', 'tar') }, async t => {
   const work = t.testdir()
-  const program = join(root, 'dist/bin/package-npm.js')
+  const program = join(root, 'dist/tools/package-npm.js')
   await command(process.execPath, ['--experimental-import-meta-resolve', program, work])
   const manifests = new Map<string, Packed>()
 

@@ -19,7 +19,7 @@ const root = packageRoot()
 const { version } = buildVersion(packageVersion(), root)
 const release = (...words: readonly string[]) => [
   '--experimental-import-meta-resolve',
-  join(root, 'dist/bin/release.js'),
+  join(root, 'dist/tools/release.js'),
   ...words,
 ]
 
@@ -163,7 +163,7 @@ t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, asy
       })
       await command('chmod', ['700', home])
       await gpg('--batch', '--passphrase', '', '--quick-generate-key', 'r@example.org', 'ed25519')
-      t.match(document, 'gpg --armor --detach-sign ../first/dist/release/SHA256SUMS')
+      t.match(document, 'gpg --armor --detach-sign ../first/packages/release/SHA256SUMS')
       t.equal((await gpg('--armor', '--detach-sign', 'SHA256SUMS')).code, 0)
       t.match(document, 'gpg --verify SHA256SUMS.asc SHA256SUMS')
       t.equal((await gpg('--verify', 'SHA256SUMS.asc', 'SHA256SUMS')).code, 0)

@@ -49,8 +49,13 @@ async function writePin(directory: string, name: string, pinned: object): Promis
   return join(directory, name)
 }
 
-function build(directory: string, pin: string, architectures: string) {
-  const built = join(packageRoot(), 'dist/bin/package-deb.js')
+function build(
+  directory: string,
+  pin: string,
+  architectures: string,
+  environment: Readonly<Record<string, string>> = {},
+) {
+  const built = join(packageRoot(), 'dist/tools/package-deb.js')
   const options = [`--with-node=${architectures}`, `--node-pin=${pin}`, directory]
   const line = ['--experimental-import-meta-resolve', built, ...options]
   const env = {
@@ -58,11 +63,12 @@ function build(directory: string, pin: string, architectures: string) {
     npm_config_cache: join(directory, '../npm'),
     npm_config_offline: 'true',
     SOURCE_DATE_EPOCH: '1790000000',
+    ...environment,
   }
   return attempt(process.execPath, line, { env, deadline: 400_000 })
 }
 
-const noBuild = lacking('dpkg-deb', 'npm', 'tar')
+const noBuild = lacking('ar', 'dpkg-deb', 'npm', 'tar')
 
 t.test('packages with their own Node.js', { skip: noBuild }, async t => {
   const work = directoryFor(t)
@@ -85,6 +91,27 @@ t.test('packages with their own Node.js', { skip: noBuild }, async t => {
       return contents.map(content => createHash('sha256').update(content).digest('hex'))
     }
     t.strictSame(await digests(again), await digests(debs))
+  })
+
+  await t.test('are packed by zstd where they carry Node.js, and by xz where not', async t => {
+    for (const name of names) {
+      const { stdout } = await attempt('ar', ['t', join(debs, name)])
+      t.match(`${stdout}`, `data.tar.${name.endsWith('_all.deb') ? 'xz' : 'zst'}\n`)
+    }
+  })
+
+  await t.test('have their names only when they are whole', async t => {
+    const programs = join(work, 'programs')
+    await mkdir(programs)
+    const fails = '#!/bin/sh\nfor file; do :; done\necho half >"$file"\nexit 1\n'
+    await writeFile(join(programs, 'dpkg-deb'), fails, { mode: 0o755 })
+    const output = join(work, 'broken')
+    const path = `${programs}:${process.env['PATH']}`
+    t.not((await build(output, pin, '', { PATH: path })).code, 0)
+    t.strictSame(
+      (await readdir(output)).filter(name => name.endsWith('.deb')),
+      [],
+    )
   })
 
   await t.test('take no Node.js of another digest', async t => {
@@ -128,7 +155,7 @@ t.test('packages with their own Node.js', { skip: noBuild }, async t => {
   await t.test('apt reads their repository through cachesvc', { skip: noService }, async t => {
     const repository = join(work, 'repository')
     const publish = async (...debs: readonly string[]) => {
-      const built = join(packageRoot(), 'dist/bin/package-repository.js')
+      const built = join(packageRoot(), 'dist/tools/package-repository.js')
       await command(process.execPath, [built, repository, ...debs], { deadline: 120_000 })
     }
     await publish(...names.map(name => join(debs, name)))

@@ -17,7 +17,7 @@ const root = packageRoot()
 /** What packages are made from. */
 const sources = [
   ...['bin', 'docs', 'man', 'packaging', 'templates'],
-  ...['dist/bin', 'dist/dev', 'dist/lib', 'dist/tools'],
+  ...['dist/bin', 'dist/demo', 'dist/lib', 'dist/tools'],
   ...['package.json', 'package-lock.json', 'README.md', 'CHANGELOG.md', 'LICENSE'],
 ]
 
@@ -48,7 +48,7 @@ async function built(
   await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
   const output = join(directory, 'out')
   await mkdir(output)
-  const line = [join(directory, 'dist/bin', program), output]
+  const line = [join(directory, 'dist/tools', program), output]
   const run = `umask ${umask} && exec "$0" --experimental-import-meta-resolve "$@"`
   await command('sh', ['-c', run, process.execPath, ...line], {
     cwd: directory,

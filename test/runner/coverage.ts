@@ -2,7 +2,7 @@
  * Records which code of a test's process ran: `node --import .../coverage.js test.js`. Writes a file for each process and thread
  * into the directory that COVERAGE_DIRECTORY names, in the form of V8, which `tap report` reads.
  *
- * Only compiled code below dist/lib, dist/bin and dist/dev is recorded. A block of code counts as run or not run: V8 spends less on
+ * Only compiled code below dist/lib, dist/bin and dist/demo is recorded. A block of code counts as run or not run: V8 spends less on
  * that than on numbers. A process that is killed records nothing.
  */
 import { writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { threadId } from 'node:worker_threads'
 
 const directory = process.env['COVERAGE_DIRECTORY']
 /** The compiled program: this file is dist/test/runner/coverage.js. */
-const covered = ['lib/', 'bin/', 'dev/'].map(
+const covered = ['lib/', 'bin/', 'demo/'].map(
   folder => new URL(`../../${folder}`, import.meta.url).href,
 )
 

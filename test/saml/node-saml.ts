@@ -2,7 +2,7 @@
  * Our verifier against node-saml: what we take of responses that chance has changed, node-saml takes too, and finds the same assertion.
  */
 import t, { type Test } from 'tap'
-import { type ProfileName, profiles } from '../../dev/idp/profile.ts'
+import { type ProfileName, profiles } from '../../demo/idp/profile.ts'
 import { readAssertion } from '../../lib/saml/response/read-assertion.ts'
 import { verifyResponse } from '../../lib/saml/response/verify-response.ts'
 import { readMessage, signedLimits } from '../../lib/saml/xml/message.ts'

@@ -4,7 +4,7 @@
  */
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { createApplication } from '../../dev/demo/application.ts'
+import { createApplication } from '../../demo/application.ts'
 import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { launchBrowser, noBrowser } from '../fixtures/sso/browser.ts'
 import { noEdge, startEdge } from '../fixtures/sso/edge.ts'

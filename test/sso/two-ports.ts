@@ -5,7 +5,7 @@
 import { inflateRawSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { readAuthnRequest } from '../../dev/idp/messages.ts'
+import { readAuthnRequest } from '../../demo/idp/messages.ts'
 import { makeAuthority } from '../fixtures/certificates/certificate.ts'
 import { startWhole } from '../fixtures/gateway/whole-gateway.ts'
 import { reply } from '../fixtures/http/scripts.ts'

@@ -10,6 +10,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -45,13 +46,30 @@ export function buildDebianPackage(product: Product, build: DebianBuild): string
   stage({ ...product, version, architecture, manifest, build, tree })
   settle(tree, build.at)
   const file = join(build.output, `${product.name}_${version}_${architecture}.deb`)
-  execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', tree, file], {
-    env: { ...process.env, SOURCE_DATE_EPOCH: `${build.at}` },
+  // A name that `*.deb` does not match, until the file is whole.
+  const unfinished = `${file}.unfinished`
+  const packing = build.node === undefined ? slimPacking : nodePacking
+  const options = ['--root-owner-group', `-Z${packing.by}`]
+  execFileSync('dpkg-deb', [...options, '--build', tree, unfinished], {
+    env: {
+      DPKG_DEB_COMPRESSOR_LEVEL: packing.level,
+      ...process.env,
+      SOURCE_DATE_EPOCH: `${build.at}`,
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
+  renameSync(unfinished, file)
   rmSync(tree, { recursive: true })
   return file
 }
+
+const slimPacking = { by: 'xz', level: '6' }
+
+/**
+ * Node.js is 120 MB. xz takes some two minutes of processor time for each package, and zstd at this level five seconds for a sixth more
+ * bytes. dpkg reads zstd in Debian from 12 on, and in Ubuntu from 18.04 on.
+ */
+const nodePacking = { by: 'zstd', level: '9' }
 
 interface Staged extends Product {
   readonly version: string

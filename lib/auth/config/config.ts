@@ -1,10 +1,12 @@
 /**
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and values computed from
- * them. Durations are milliseconds, sizes bytes. The file also decides which changes a reload cannot apply. Pure.
+ * them. Durations are milliseconds, sizes bytes. Which changes a reload
+ * cannot apply stands beside each setting (`config/restart.ts`). Pure.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Path } from '../../config/reading.ts'
+import { fixedPlaces, waitingSettings, withFixed } from '../../config/restart.ts'
 import { AddressSet } from '../../ip.ts'
 import { nameIdFormats } from '../../saml/xml/vocabulary.ts'
 import { tokenDigest } from '../access/passthrough.ts'
@@ -12,7 +14,7 @@ import { tokenScope } from '../access/token-scope.ts'
 import { fieldNames, strippedNames } from './field-names.ts'
 import type { WholeValues } from './secret-files.ts'
 import { accessOf, ruleAttributes } from './setting-access.ts'
-import type { SettingValues } from './settings.ts'
+import { type SettingValues, settings } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
 
@@ -184,49 +186,20 @@ export function needRestart(
   wanted: Config,
   now: Config = started,
 ): readonly string[] {
-  const next = inForce(started, wanted, now)
-  return SETTINGS.filter(([, of]) => !isDeepStrictEqual(of(next), of(wanted))).map(([name]) => name)
+  const names = waitingSettings(fixed, inForce(started, wanted, now), wanted)
+  const waits = targetWaits(started, wanted, now)
+  return waits ? [...names, 'proxy.targetURL'] : names
 }
-
-/** The settings that `inForce` keeps, each with where it stands in the configuration. */
-const SETTINGS: ReadonlyArray<readonly [name: string, of: (config: Config) => unknown]> = [
-  ['domain', config => config.domain],
-  ['idpMetadataURL or idpMetadataFile', config => config.saml.idpMetadata],
-  ['idpMetadataProxy', config => config.saml.idpMetadataProxy],
-  ['idpEntityID', config => config.saml.idpEntityId],
-  ['idpMetadataCertificate', config => config.saml.idpMetadataCertificate],
-  ['proxy.listenAddress', config => config.listen],
-  ['configPath', config => config.configPath],
-  ['session.revocation', config => config.session.revocation],
-  ['state', config => config.state],
-  ['keys.shared or keys.file', config => config.sharedKeys],
-  ['admin.listenAddress', config => config.admin],
-  ['forwardAuth.listenAddress', config => config.forwardAuth?.listen],
-  ['limits', config => config.limits],
-  ['timeouts', config => config.timeouts],
-  ['proxy.targetURL', config => config.target],
-]
 
 /**
  * The configuration in force after a reload: the wanted values, but the values of the start where only a restart can change
  * them. Settings that depend on each other change together or not at all.
  */
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
-  const { domain, baseUrl, listen, configPath, admin, sharedKeys } = started
-  const { entityId, acsUrl, sloUrl, metadataCacheFile, usedIdsPath } = started.saml
-  const { idpMetadata, idpMetadataProxy, idpEntityId, idpMetadataCertificate } = started.saml
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
-  const { head, fields, connections } = started.limits
-  const { clientHead, clientIdle, clientTaking, drain } = started.timeouts
   return {
-    ...wanted,
-    domain,
-    baseUrl,
-    listen,
-    configPath,
-    admin,
-    sharedKeys,
+    ...withFixed(fixed, started, wanted),
     // The connection to the store is opened once. `onOutage` is read at each login.
     state: started.state && {
       ...started.state,
@@ -237,26 +210,10 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
       ? wanted.forwardAuth
       : now.forwardAuth,
-    saml: {
-      ...wanted.saml,
-      domain,
-      baseUrl,
-      entityId,
-      acsUrl,
-      sloUrl,
-      metadataCacheFile,
-      usedIdsPath,
-      idpMetadata,
-      idpMetadataProxy,
-      idpEntityId,
-      idpMetadataCertificate,
-    },
-    session: { ...wanted.session, revocation: started.session.revocation },
-    // The public listener is made with these.
-    limits: { ...wanted.limits, head, fields, connections },
-    timeouts: { ...wanted.timeouts, clientHead, clientIdle, clientTaking, drain },
   }
 }
+
+const fixed = fixedPlaces(settings)
 
 /**
  * Whether another backend is wanted together with another address or name of the gateway. The check that the backend does not

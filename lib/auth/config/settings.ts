@@ -48,35 +48,55 @@ export const settings = group('', {
     domain,
     'name the public host, such as domain: app.example.org',
     'domain: app.example.org',
-  ).says(
-    'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
-  ),
-  idpMetadataURL: optionalSetting(url, 'none: this or `idpMetadataFile` is required').says(
-    'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
-  ),
-  idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required').says(
-    'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
-  ),
+  )
+    .needsRestart(
+      'domain',
+      'baseUrl',
+      'saml.domain',
+      'saml.baseUrl',
+      'saml.entityId',
+      'saml.acsUrl',
+      'saml.sloUrl',
+    )
+    .says(
+      'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
+    ),
+  idpMetadataURL: optionalSetting(url, 'none: this or `idpMetadataFile` is required')
+    .needsRestart('saml.idpMetadata', 'saml.metadataCacheFile')
+    .says(
+      'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
+    ),
+  idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required')
+    .needsRestart('saml.idpMetadata')
+    .says(
+      'File with the metadata of the identity provider. It is read at start and never again: after a change, restart.',
+    ),
   idpMetadataProxy: optionalSetting(
     proxyUrl,
     'none: the address is asked directly',
     'idpMetadataProxy: http://proxy.example.org:3128',
-  ).says(
-    'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
-    'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
-  ),
-  idpMetadataProxyFile: optionalSetting(secretPlace, 'none').says(
-    'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
-  ),
-  idpEntityID: optionalSetting(text, 'the only identity provider of the metadata').says(
-    'Entity ID of the identity provider to use, when the metadata describes several.',
-  ),
+  )
+    .needsRestart('saml.idpMetadataProxy')
+    .says(
+      'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
+      'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
+    ),
+  idpMetadataProxyFile: optionalSetting(secretPlace, 'none')
+    .needsRestart('saml.idpMetadataProxy')
+    .says(
+      'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
+    ),
+  idpEntityID: optionalSetting(text, 'the only identity provider of the metadata')
+    .needsRestart('saml.idpEntityId')
+    .says('Entity ID of the identity provider to use, when the metadata describes several.'),
   idpMetadataCertificate: optionalSetting(
     absolutePath,
     'none: the signature of metadata is not checked',
-  ).says(
-    'PEM file with the certificates the metadata has to be signed with. Metadata without such a signature is refused.',
-  ),
+  )
+    .needsRestart('saml.idpMetadataCertificate')
+    .says(
+      'PEM file with the certificates the metadata has to be signed with. Metadata without such a signature is refused.',
+    ),
   samlRequestSigning: setting(requestSigning, 'auto').says(
     'Whether authentication requests are signed. `auto` does as the metadata of the identity provider asks; `true` is `always`, `false` is `never`.',
   ),
@@ -127,19 +147,23 @@ export const settings = group('', {
     'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
     'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let no person use OPTIONS or the announced method there, it does not pass either.',
   ),
-  configPath: optionalSetting(absolutePath, '`/var/lib/authproxy/INSTANCE.json`').says(
-    'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
-    'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
-  ),
+  configPath: optionalSetting(absolutePath, '`/var/lib/authproxy/INSTANCE.json`')
+    .needsRestart('configPath', 'saml.metadataCacheFile', 'saml.usedIdsPath')
+    .says(
+      'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
+      'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
+    ),
 
   proxy: group('Addresses: where authproxy listens, and where it forwards to.', {
     listenAddress: requiredSetting(
       listenAddress,
       'name an address with a port, such as 127.0.0.1:8080',
       'proxy:\n  listenAddress: 127.0.0.1:8080\n  targetURL: http://127.0.0.1:3000',
-    ).says(
-      'The address to listen on, another one for every instance. A port alone (`8080`) means all addresses of the machine: then only a packet filter keeps clients from going past the edge.',
-    ),
+    )
+      .needsRestart('listen')
+      .says(
+        'The address to listen on, another one for every instance. A port alone (`8080`) means all addresses of the machine: then only a packet filter keeps clients from going past the edge.',
+      ),
     targetURL: requiredSetting(origin, 'name the backend, such as http://127.0.0.1:3000').says(
       'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
     ),
@@ -194,9 +218,11 @@ export const settings = group('', {
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
     ),
-    revocation: setting(boolean, true).says(
-      'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so. `authproxy sessions end --user NAME` enters all sessions of a user.',
-    ),
+    revocation: setting(boolean, true)
+      .needsRestart()
+      .says(
+        'List of ended sessions, kept beside the dynamic configuration, so that a copied cookie is invalid after the logout. When the list is damaged, all sessions end and all users have to log in again; the log says so. `authproxy sessions end --user NAME` enters all sessions of a user.',
+      ),
   }),
 
   identity: group('Use of the attributes of an assertion.', {
@@ -326,22 +352,32 @@ export const settings = group('', {
         storeUrl,
         'none: the instance shares nothing',
         'state:\n  url: rediss://valkey.example.org:6379/0',
-      ).says(
-        'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
-      ),
-      user: optionalSetting(text, 'none: the default user').says('User of the store (ACL).'),
-      passwordFile: optionalSetting(secretPlace, 'none').says(
-        'File with the password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). It is read at start.',
-      ),
-      certificates: optionalSetting(absolutePath, 'the authorities that Node.js trusts').says(
-        'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
-      ),
-      sentinels: setting(listOf(sentinel, 'sentinels'), []).says(
-        'Sentinels that name the node that takes writes, as `HOST:PORT`. They are asked with TLS when the URL is of `rediss`.',
-      ),
-      sentinelPasswordFile: optionalSetting(secretPlace, 'none').says(
-        'File with the password of the sentinels.',
-      ),
+      )
+        .needsRestart('state')
+        .says(
+          'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
+        ),
+      user: optionalSetting(text, 'none: the default user')
+        .needsRestart('state')
+        .says('User of the store (ACL).'),
+      passwordFile: optionalSetting(secretPlace, 'none')
+        .needsRestart('state')
+        .says(
+          'File with the password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). It is read at start.',
+        ),
+      certificates: optionalSetting(absolutePath, 'the authorities that Node.js trusts')
+        .needsRestart('state')
+        .says(
+          'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
+        ),
+      sentinels: setting(listOf(sentinel, 'sentinels'), [])
+        .needsRestart('state')
+        .says(
+          'Sentinels that name the node that takes writes, as `HOST:PORT`. They are asked with TLS when the URL is of `rediss`.',
+        ),
+      sentinelPasswordFile: optionalSetting(secretPlace, 'none')
+        .needsRestart('state')
+        .says('File with the password of the sentinels.'),
       onOutage: setting(oneOf('continue', 'refuse'), 'continue').says(
         'What becomes of logins while the store is away. `continue` accepts the answer to a login that was begun here, checked against the IDs this instance has seen; a login begun at the identity provider is refused with a page that asks to try again. `refuse` refuses both. Sessions go on in any case.',
       ),
@@ -351,12 +387,16 @@ export const settings = group('', {
     overlap: setting(duration('1h', '365d'), '30d').says(
       'Time for which an old SAML key still decrypts. Within this time the identity provider has to use the new certificate. The new key signs after half of it (`rotate-keys --now`: at once).',
     ),
-    shared: setting(boolean, false).says(
-      'Whether the keys come from a file that the operator distributes. The file is then read alone: this instance makes no keys, rotates none and never writes the file. A new file is in use within a second; one that is missing or damaged leaves the keys in use, and without one the instance does not start. Keys are made and rotated by the one instance that has this off.',
-    ),
-    file: optionalSetting(secretPlace, 'the file of `configPath`').says(
-      'File with the keys, with `shared`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
-    ),
+    shared: setting(boolean, false)
+      .needsRestart('sharedKeys')
+      .says(
+        'Whether the keys come from a file that the operator distributes. The file is then read alone: this instance makes no keys, rotates none and never writes the file. A new file is in use within a second; one that is missing or damaged leaves the keys in use, and without one the instance does not start. Keys are made and rotated by the one instance that has this off.',
+      ),
+    file: optionalSetting(secretPlace, 'the file of `configPath`')
+      .needsRestart('sharedKeys')
+      .says(
+        'File with the keys, with `shared`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
+      ),
   }),
 
   timeouts: group('Time limits.', {
@@ -372,33 +412,41 @@ export const settings = group('', {
     tunnel: setting(duration('0s', '7d'), '0s').says(
       'Idle timeout of a WebSocket. 0 is no limit; TCP keep-alive detects dead peers.',
     ),
-    clientHead: setting(duration('1s', '5m'), '30s').says(
-      'Time limit for a client to send the head of a request.',
-    ),
+    clientHead: setting(duration('1s', '5m'), '30s')
+      .needsRestart()
+      .says('Time limit for a client to send the head of a request.'),
     clientContent: setting(duration('1s', '1h'), '1m').says(
       'Idle timeout of a client within the content of a request.',
     ),
-    clientTaking: setting(duration('1s', '1h'), '2m').says(
-      'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
-    ),
-    clientIdle: setting(duration('1s', '1h'), '75s').says(
-      'Idle timeout of a connection of a client or the edge between requests.',
-    ),
-    drain: setting(duration('0s', '10m'), '30s').says(
-      'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more. WebSockets and event streams end then and are not waited for.',
-    ),
+    clientTaking: setting(duration('1s', '1h'), '2m')
+      .needsRestart()
+      .says(
+        'Time limit for a client that reads nothing of a response. A client that reads at least 1 KiB a second is not cut. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes.',
+      ),
+    clientIdle: setting(duration('1s', '1h'), '75s')
+      .needsRestart()
+      .says('Idle timeout of a connection of a client or the edge between requests.'),
+    drain: setting(duration('0s', '10m'), '30s')
+      .needsRestart()
+      .says(
+        'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more. WebSockets and event streams end then and are not waited for.',
+      ),
   }),
   limits: group('Limits on sizes and numbers.', {
-    head: setting(size('8K', '4M'), '1M').says('Most bytes of the head of a request.'),
-    fields: setting(integer(20, 2000, 'a number of fields'), 900).says(
-      'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
-    ),
+    head: setting(size('8K', '4M'), '1M')
+      .needsRestart()
+      .says('Most bytes of the head of a request.'),
+    fields: setting(integer(20, 2000, 'a number of fields'), 900)
+      .needsRestart()
+      .says(
+        'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
+      ),
     responseHead: setting(size('8K', '4M'), '256K').says(
       'Most bytes of the head of a backend’s response.',
     ),
-    connections: setting(integer(10, 1_000_000, 'a number of connections'), 10_000).says(
-      'Most connections of clients.',
-    ),
+    connections: setting(integer(10, 1_000_000, 'a number of connections'), 10_000)
+      .needsRestart()
+      .says('Most connections of clients.'),
     backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
       'Most connections to the backend for requests with a session or a passthrough token, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again. Requests on passthrough paths have connections of their own, half as many of each kind.',
     ),
@@ -408,9 +456,11 @@ export const settings = group('', {
       listenAddress,
       'none: there is no such listener',
       'admin:\n  listenAddress: 127.0.0.1:9080',
-    ).says(
-      'Address where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
-    ),
+    )
+      .needsRestart('admin')
+      .says(
+        'Address where `/healthz`, `/readyz` and `/metrics` are answered, to every client that can connect. Every other path of the public listener belongs to the backend.',
+      ),
   }),
 
   log: group('Lines of the log.', {

@@ -9,8 +9,9 @@ import { continueWhenReady } from '../../async/ready.ts'
 import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
-import type { Fields } from '../../http/message/field.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
+import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
@@ -24,8 +25,10 @@ import {
   WrongContent,
 } from '../fetch/found.ts'
 import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
+import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, isOriginFailure, revalidate } from '../fetch/revalidation.ts'
 import type { Rules } from '../policy/policy.ts'
+import { mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
@@ -33,7 +36,7 @@ import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
-import { arrivingRepresentation, originHead } from './from-origin.ts'
+import { aheadResponse, arrivingRepresentation, choosingFields, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
   represent,
@@ -58,6 +61,9 @@ interface AnswererParts {
   readonly failingStatus: (uri: TargetUri) => number | undefined
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
+  readonly rangesAhead: RangesAhead
+  /** Passes a request through, with the fields of the client. */
+  readonly passed: (allowed: AllowedRequest, because: MissReason) => Promise<Response>
 }
 
 /** The reason why the store has no file to give. */
@@ -253,6 +259,9 @@ export class Answerer {
         return this.#failed(allowed, failure)
       }
       case 'answered': {
+        if (differs(allowed, found.fields, found.status)) {
+          return this.#parts.passed(allowed, 'own-fields')
+        }
         const gone = superseded === undefined
         const otherwise = isGone(found.status)
           ? await this.#otherwise(allowed, { gone })
@@ -321,6 +330,9 @@ export class Answerer {
   ): Promise<Response | Failure | undefined> {
     const { request, file } = allowed
     this.#parts.negative.delete(file.key)
+    if (differs(allowed, Fields.of(...filling.draft.fields))) {
+      return this.#parts.passed(allowed, 'own-fields')
+    }
     const answer = await represent(allowed, arrivingRepresentation(filling, because, allowed))
     if (answer === undefined) return undefined
     let begun = false
@@ -336,9 +348,20 @@ export class Answerer {
     const { content } = answer
     if (content.kind !== 'stream') return answer
     try {
-      const source = await begunSource(content.open(), request.lifetime)
+      const { lifetime } = request
+      const range = partOf(answer)
+      const { source, ahead } =
+        range === undefined
+          ? { source: await begunSource(content.open(), lifetime), ahead: false }
+          : await this.#parts.rangesAhead.source(content.open(), {
+              wanted: wantedOf(allowed, undefined),
+              incoming: filling,
+              range,
+              lifetime,
+            })
       begun = true
-      return { ...answer, content: { ...content, open: () => source } }
+      const given = { ...answer, content: { ...content, open: () => source } }
+      return ahead ? aheadResponse(given) : given
     } catch (error) {
       if (error instanceof Failure) return error
       throw error
@@ -376,6 +399,9 @@ export class Answerer {
       }
       if (answer === undefined) throw slowOrigin(file.about.origin)
       const { response, certain } = answer
+      if (differs(allowed, response.fields, response.status)) {
+        return await this.#parts.passed(allowed, 'own-fields')
+      }
       if (response.status === 200) return originHead(allowed, response)
       // Only a GET decides whether a Release file is gone.
       const doubtful = isGone(response.status) && file.archive.kind === 'release'
@@ -432,6 +458,21 @@ export class Answerer {
       gives: fetcher.hasGiven(uri),
     })
   }
+}
+
+/** Whether the client's own fields may choose another response than the one that this cache got. */
+function differs(allowed: AllowedRequest, response: Fields, status = 200): boolean {
+  const fields = choosingFields(allowed)
+  if (fields === undefined) return false
+  const { archive } = allowed.file
+  return status === 200
+    ? mayDiffer(archive, fields, response)
+    : mayBeRefused(archive, fields, status)
+}
+
+/** The range of a response with one range; undefined for other responses. */
+function partOf({ status, fields }: Response): ByteRange | undefined {
+  return status === 206 ? parseContentRange(fields.get('Content-Range') ?? '') : undefined
 }
 
 /** Whether a client that got a 304 has this entry: its request named the tag or the exact date, not "*" or a later date. */

@@ -5,6 +5,7 @@ import type { Response } from '../../http/message/message.ts'
 import { type GivenFile, keepingEntry, recordedUrl } from '../builds/build.ts'
 import { isRecordedStatus } from '../builds/build-file.ts'
 import type { BuildRecording, Builds } from '../builds/builds.ts'
+import type { MissReason } from '../rfc9111/outcome.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import { notInBuildResponse, recordedStatusResponse } from './errors.ts'
@@ -96,4 +97,9 @@ async function record(
 }
 
 /** The reasons for which a response is passed through. */
-const unrecorded: ReadonlySet<string> = new Set(['authorization', 'no-store', 'passthrough'])
+const unrecorded: ReadonlySet<string> = new Set([
+  'authorization',
+  'no-store',
+  'passthrough',
+  'own-fields',
+] satisfies MissReason[])

@@ -15,6 +15,7 @@ import { formatCacheStatus } from '../../http/message/cache-status.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { textResponse, withoutContent } from '../../http/message/reply.ts'
+import { malformedResponse } from '../../http/server/exchanges.ts'
 import type { Logger } from '../../log/log.ts'
 import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
 import type { BuildRefusal, GivenStatus } from '../builds/build.ts'
@@ -150,6 +151,14 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
   const reason = phrase(failure.publicText)
   return failedResponse(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
+}
+
+/** The answer to a target that asks for no file. */
+export function withoutTargetResponse(refused: {
+  readonly status: number
+  readonly sentence: string
+}): Response {
+  return { ...malformedResponse(refused), reason: phrase(refused.sentence) }
 }
 
 /** The most characters of a reason phrase that apt reads. */

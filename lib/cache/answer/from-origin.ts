@@ -7,7 +7,6 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
-import type { Source } from '../../bytes/source.ts'
 import { attempt } from '../../errors.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -20,8 +19,10 @@ import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { appendVia } from '../../http/message/via.ts'
 import { firstByteDeadline, slowOrigin } from '../fetch/failures.ts'
 import type { IncomingContent } from '../fetch/found.ts'
+import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
+import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -81,6 +82,19 @@ export function arrivingRepresentation(
           }
         : undefined,
   }
+}
+
+/** The answer with a range that lies so far ahead of the transfer that an origin is asked for it. It is neither stored nor compared. */
+export function aheadResponse(joined: Response): Response {
+  const cacheStatus = formatCacheStatus(cacheName, {
+    hit: false,
+    forward: 'partial',
+    detail: 'range-ahead' satisfies MissReason,
+  })
+  const fields = joined.fields
+    .with('X-Cache', 'MISS (not stored: range-ahead)')
+    .with('Cache-Status', cacheStatus)
+  return { ...joined, fields, facts: { ...joined.facts, because: 'range-ahead' } }
 }
 
 /** The answer to HEAD with the fields and the length of the origin's head. */
@@ -171,17 +185,38 @@ export async function passedResponse(
     const announcement = request.method === 'HEAD' ? announcedLengthOf(response.fields) : {}
     return { status, fields, content: noContent, facts, ...announcement }
   }
-  const open = () => counted(response.content, onFetched)
+  let bytes = 0
+  const open = () =>
+    watchedSource(response.content, {
+      onPiece: length => {
+        bytes += length
+      },
+      onOver: () => onFetched(bytes),
+    })
   const content: Content = { kind: 'stream', length, open }
   return { status, fields, content, facts }
 }
 
+/**
+ * The fields of the client that may choose the answer; undefined when none may: files of archives are the same for all, and where this proxy
+ * has the credentials of the archive, nothing is passed through.
+ */
+export function choosingFields({
+  request: { fields },
+  file: { archive, confinement, underOurAddress },
+}: Pick<AllowedRequest, 'request' | 'file'>): Fields | undefined {
+  if (!isOfNoArchive(archive) || confinement?.credentials !== undefined) return undefined
+  return underOurAddress ? fields.without('Cookie') : fields
+}
+
 /** The client's end-to-end fields. Credentials in the URI become the field Authorization (RFC 3986 section 3.2.1). */
 function forwardedFields(
-  { request, file: { uri, credentials } }: AllowedRequest,
+  { request, file: { uri, credentials, underOurAddress } }: AllowedRequest,
   pseudonym: string | undefined,
 ): Fields {
-  const withhold = credentials ? [] : ['Authorization', 'Cookie']
+  // With a URL prefix, a cookie of the client belongs to the site of this proxy: archives can set none there (`sandboxedResponse`).
+  const cookie = credentials && !underOurAddress ? [] : ['Cookie']
+  const withhold = credentials ? cookie : ['Authorization', ...cookie]
   const passing = endToEndFields(request.fields).without('Host', 'Content-Length', ...withhold)
   const fields =
     pseudonym === undefined
@@ -195,27 +230,4 @@ function basic(userinfo: string): string {
   // Text that is not percent-encoded is used unchanged.
   const text = attempt(() => decodeURIComponent(userinfo)) ?? userinfo
   return Buffer.from(text.includes(':') ? text : `${text}:`).toString('base64')
-}
-
-/** The same content. At its end it calls `onFetched` once with the number of its bytes. */
-function counted(content: Source, onFetched: (bytes: number) => void): Source {
-  let bytes = 0
-  let told = false
-  const tell = (): void => {
-    if (!told) onFetched(bytes)
-    told = true
-  }
-  return {
-    next(take) {
-      content.next((error, piece) => {
-        bytes += piece?.bytes.length ?? 0
-        if (piece === undefined) tell()
-        take(error, piece)
-      })
-    },
-    close() {
-      content.close()
-      tell()
-    },
-  }
 }

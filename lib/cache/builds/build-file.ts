@@ -6,7 +6,8 @@
  *     {"url":"http://…","status":404}                                           no file
  *     {"url":"http://…","lacking":"…"}                                          not recorded
  *
- * Lines after the first are sorted by URL. The list has a line for each answer, `SHA256 SIZE URL` or `- STATUS URL [LOCATION]`, and
+ * Lines after the first are sorted by URL. While a build is recorded, further lines are appended: a later answer ends the note that it is not
+ * recorded. The list has a line for each answer, `SHA256 SIZE URL` or `- STATUS URL [LOCATION]`, and
  * comments that begin with `#`.
  */
 import type { Milliseconds } from '../../async/clock.ts'
@@ -36,17 +37,23 @@ export function encodeBuild(build: Build, open: boolean): string {
     ...(open && { open }),
   }
   const lines = [
-    ...[...answers].map(([url, answer]) => lineOf(url, answer)),
-    ...[...lacking].map(([url, because]) => ({ url, lacking: because })),
+    ...[...answers].map(([url, answer]) => ({ url, text: answerLine(url, answer) })),
+    ...[...lacking].map(([url, because]) => ({ url, text: lackingLine(url, because) })),
   ]
   lines.sort((a, b) => compare(a.url, b.url))
-  return [head, ...lines].map(line => `${JSON.stringify(line)}\n`).join('')
+  return `${JSON.stringify(head)}\n${lines.map(({ text }) => text).join('')}`
 }
 
-function lineOf(url: string, answer: GivenAnswer) {
-  if (!isFile(answer)) return { url, ...answer }
+/** The line of an answer. */
+export function answerLine(url: string, answer: GivenAnswer): string {
+  if (!isFile(answer)) return `${JSON.stringify({ url, ...answer })}\n`
   const { digest: sha256, size, lastModified, fields } = answer
-  return { url, sha256, size, lastModified, fields }
+  return `${JSON.stringify({ url, sha256, size, lastModified, fields })}\n`
+}
+
+/** The line of a URL whose answer is not recorded. */
+export function lackingLine(url: string, because: string): string {
+  return `${JSON.stringify({ url, lacking: because })}\n`
 }
 
 /** Compares texts by UTF-16 code units, so that the order is the same on every machine. */
@@ -68,7 +75,12 @@ export function decodeBuild(text: string): Build | string {
   if (locked !== undefined && !isCount(locked)) return 'it does not say when it was locked'
   const answers = new Map<string, GivenAnswer>()
   const lacking = new Map<string, string>()
-  for (const line of lines) {
+  // After a crash the end of a record that was open may be a part of a line, or bytes that never reached the disk.
+  const crashed = open === true && locked === undefined
+  const whole = crashed
+    ? lines.slice(0, lines.findLastIndex(line => isRecord(parsedJson(line))) + 1)
+    : lines
+  for (const line of whole) {
     if (line === '') continue
     const found = parsedJson(line)
     if (!isRecord(found)) return 'a line is not JSON'
@@ -81,9 +93,9 @@ export function decodeBuild(text: string): Build | string {
     const answer = decodeAnswer(found)
     if (typeof answer === 'string') return `the line of ${url} is none: ${answer}`
     answers.set(url, answer)
+    lacking.delete(url)
     if (answers.size > mostAnswers) return `it has more than ${mostAnswers} answers`
   }
-  const crashed = open === true && locked === undefined
   return { name, begun, locked, interrupted: interrupted === true || crashed, answers, lacking }
 }
 

@@ -58,22 +58,42 @@ export function isFile(answer: GivenAnswer): answer is GivenFile {
   return 'digest' in answer
 }
 
-/** Decides by the record of a build. `mayRecord` says whether this client may add to it. */
-export function decideInBuild(build: Build, url: string, mayRecord: boolean): BuildDecision {
+/** Whether the answer to a request may be recorded: the client may not add to the build, or the build is being locked. */
+type MayRecord = 'yes' | 'no' | 'locking'
+
+/** Decides by the record of a build. */
+export function decideInBuild(build: Build, url: string, mayRecord: MayRecord): BuildDecision {
   const answer = build.answers.get(url)
   if (answer !== undefined) {
     return isFile(answer) ? { use: 'file', file: answer } : { use: 'status', given: answer }
   }
-  if (build.locked === undefined && mayRecord) return { use: 'record' }
+  if (build.locked === undefined && mayRecord === 'yes') return { use: 'record' }
+  const file = byDigest(build, url)
+  if (file !== undefined) return { use: 'file', file }
   const why = build.lacking.get(url)
   const rest =
     build.locked === undefined
-      ? 'and this client may not add to it: see builds.clients'
+      ? mayRecord === 'locking'
+        ? 'was not recorded, and the build is being locked'
+        : 'and this client may not add to it: see builds.clients'
       : why === undefined
         ? 'was never recorded'
         : `was asked for and not recorded: ${why}`
   const sentence = `${url} is missing in the build ${build.name}: it ${rest}.`
   return { use: 'refuse', because: 'not-recorded', sentence }
+}
+
+/**
+ * The recorded file that a by-hash name stands for: a file of the directory with this SHA-256. Another run of the program may ask for an
+ * index by hash, because of another setting of apt. Undefined when there is none, and for a digest by another algorithm, which is not known.
+ */
+function byDigest({ answers }: Build, url: string): GivenFile | undefined {
+  const [, directory, digest] = /^(.*\/)by-hash\/SHA256\/([0-9a-f]{64})$/.exec(url) ?? []
+  if (directory === undefined || digest === undefined) return undefined
+  for (const [known, answer] of answers) {
+    if (isFile(answer) && answer.digest === digest && known.startsWith(directory)) return answer
+  }
+  return undefined
 }
 
 /** Whether a text may be the name of a build. The name is used in file names and URLs without escapes. */

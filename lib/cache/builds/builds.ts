@@ -1,7 +1,7 @@
 /**
  * The builds of a service, with their recording and their files. The store keeps their contents, each by an entry of its own.
  */
-import { readdir, rm, stat } from 'node:fs/promises'
+import { constants, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { explainError, systemCode, valueUnlessMissing } from '../../errors.ts'
@@ -29,7 +29,14 @@ import {
   isFile,
   keepingEntry,
 } from './build.ts'
-import { buildSuffix, decodeBuild, encodeBuild, mostAnswers } from './build-file.ts'
+import {
+  answerLine,
+  buildSuffix,
+  decodeBuild,
+  encodeBuild,
+  lackingLine,
+  mostAnswers,
+} from './build-file.ts'
 
 interface BuildsParts {
   readonly cacheDirectory: string
@@ -47,6 +54,10 @@ interface OwnBuild extends Build {
   readonly lacking: Map<string, string>
   /** The number of requests whose answers are not complete yet. */
   coming: number
+  /** Whether it is being locked, so that no recording begins. */
+  locking: boolean
+  /** The lines that its file lacks; undefined when the file has to be written as a whole. */
+  unwritten: string[] | undefined
 }
 
 /** The recording of the answer to one request. */
@@ -150,14 +161,15 @@ export class Builds {
     const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
     const build = this.#builds.get(name) ?? begin()
     if (typeof build === 'string') return withoutBuild(build)
-    return decideInBuild(build, url, mayRecord !== 'no')
+    if (this.#builds.get(name)?.locking === true) return decideInBuild(build, url, 'locking')
+    return decideInBuild(build, url, mayRecord === 'no' ? 'no' : 'yes')
   }
 
   /** Decides for a command that explains. It begins no build, and takes every client for one that may record. */
   foresee(name: string, url: string): BuildDecision {
     const build = this.#builds.get(name)
     if (build === undefined) return withoutBuild(this.sentenceWithout(name))
-    return decideInBuild(build, url, true)
+    return decideInBuild(build, url, build.locking ? 'locking' : 'yes')
   }
 
   /** A sentence that says why there is no build of this name. */
@@ -181,6 +193,8 @@ export class Builds {
       answers: new Map(),
       lacking: new Map(),
       coming: 0,
+      locking: false,
+      unwritten: undefined,
     }
     this.#builds.set(name, build)
     this.#changed(build)
@@ -224,7 +238,14 @@ export class Builds {
 
   #add(build: Build): OwnBuild {
     const { answers, lacking } = build
-    const own = { ...build, answers: new Map(answers), lacking: new Map(lacking), coming: 0 }
+    const own: OwnBuild = {
+      ...build,
+      answers: new Map(answers),
+      lacking: new Map(lacking),
+      coming: 0,
+      locking: false,
+      unwritten: undefined,
+    }
     this.#builds.set(build.name, own)
     this.#answers += answers.size
     for (const [digest, size] of contentsOf([build])) this.#count(digest, size)
@@ -306,14 +327,15 @@ export class Builds {
     build.answers.set(url, answer)
     build.lacking.delete(url)
     this.#answers += 1
-    this.#changed(build)
+    this.#changed(build, answerLine(url, answer))
     return true
   }
 
   #lack(build: OwnBuild, url: string, because: string): void {
-    if (!build.lacking.has(url) && build.lacking.size >= mostLacking) return
+    const known = build.lacking.get(url)
+    if (known === because || (known === undefined && build.lacking.size >= mostLacking)) return
     build.lacking.set(url, because)
-    this.#changed(build)
+    this.#changed(build, lackingLine(url, because))
   }
 
   /**
@@ -325,6 +347,7 @@ export class Builds {
     const build = this.#builds.get(name)
     if (build === undefined) return this.sentenceWithout(name)
     if (build.locked !== undefined) return `The build ${name} is locked already.`
+    if (build.locking) return `The build ${name} is being locked.`
     if (build.answers.size === 0) return `The build ${name} has recorded nothing yet.`
     const end = clock.elapsed() + longestWait
     while (build.coming > 0 && clock.elapsed() < end) {
@@ -333,9 +356,19 @@ export class Builds {
     if (build.coming > 0) {
       return `${countOf(build.coming, 'download')} for the build ${name} ${build.coming === 1 ? 'is' : 'are'} under way: try again later.`
     }
-    await store.checkpoint()
-    build.locked = clock.now()
-    await this.#write(build)
+    // No answer is complete without its recording from here on: a request that is not recorded yet is refused.
+    build.locking = true
+    try {
+      await store.checkpoint()
+      build.locked = clock.now()
+      await this.#write(build)
+    } catch (error) {
+      build.locked = undefined
+      throw error
+    } finally {
+      build.locking = false
+    }
+    if (this.#builds.get(name) !== build) return this.sentenceWithout(name)
     log.info('a build is locked', { name, files: build.answers.size })
     return this.problemsOf(build)
   }
@@ -407,7 +440,10 @@ export class Builds {
     this.#closed = true
     this.#timer?.()
     const recorded = [...this.#builds.values()].filter(({ locked }) => locked === undefined)
-    for (const build of new Set([...this.#dirty, ...recorded])) await this.#tryToWrite(build)
+    for (const build of new Set([...this.#dirty, ...recorded])) {
+      build.unwritten = undefined
+      await this.#tryToWrite(build)
+    }
     await this.#writing
   }
 
@@ -419,7 +455,10 @@ export class Builds {
     return this.#networks.set.has(client) ? 'begin' : 'no'
   }
 
-  #changed(build: OwnBuild): void {
+  /** Notes that a build has to be written: this line of it, or as a whole. */
+  #changed(build: OwnBuild, line?: string): void {
+    if (line === undefined) build.unwritten = undefined
+    else build.unwritten?.push(line)
     this.#dirty.add(build)
     if (this.#closed) return
     this.#timer ??= this.#parts.clock.after(writeEvery, () => {
@@ -430,7 +469,9 @@ export class Builds {
 
   async #tryToWrite(build: OwnBuild): Promise<void> {
     try {
-      await this.#write(build)
+      const { unwritten } = build
+      if (unwritten === undefined) await this.#write(build)
+      else await this.#append(build, unwritten)
     } catch (error) {
       const because = explainError(error)
       this.#parts.log.warn('the record of a build cannot be written', { name: build.name, because })
@@ -444,8 +485,31 @@ export class Builds {
       this.#dirty.delete(build)
       const { cacheDirectory } = this.#parts
       await makeDirectory(buildsDirectory(cacheDirectory))
-      const text = encodeBuild(build, build.locked === undefined && !this.#closed)
-      await writeFileAtomically(recordPath(cacheDirectory, build.name), text)
+      const recorded = build.locked === undefined && !this.#closed
+      const text = encodeBuild(build, recorded)
+      // What is noted while the file is written is appended to it.
+      build.unwritten = recorded ? [] : undefined
+      try {
+        await writeFileAtomically(recordPath(cacheDirectory, build.name), text)
+      } catch (error) {
+        build.unwritten = undefined
+        throw error
+      }
+    })
+  }
+
+  /** Appends these lines to the file of a build that is being recorded. A long record is not written again for one more answer. */
+  #append(build: OwnBuild, lines: readonly string[]): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#builds.get(build.name) !== build || build.unwritten !== lines) return
+      this.#dirty.delete(build)
+      build.unwritten = []
+      try {
+        await appendToFile(recordPath(this.#parts.cacheDirectory, build.name), lines.join(''))
+      } catch (error) {
+        build.unwritten = undefined
+        throw error
+      }
     })
   }
 
@@ -459,6 +523,17 @@ export class Builds {
 
 function withoutBuild(sentence: string): BuildDecision {
   return { use: 'refuse', because: 'no-build', sentence }
+}
+
+/** Appends to an existing file, and flushes it. */
+async function appendToFile(path: string, text: string): Promise<void> {
+  const file = await open(path, constants.O_WRONLY | constants.O_APPEND)
+  try {
+    await file.writeFile(text)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
 }
 
 /** The directory of the records of builds. */

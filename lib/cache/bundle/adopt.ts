@@ -4,6 +4,7 @@
 import { Piece } from '../../bytes/piece.ts'
 import { explainError } from '../../errors.ts'
 import type { Build } from '../builds/build.ts'
+import { WrongContent } from '../fetch/found.ts'
 import type { PutResult } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 
@@ -47,6 +48,13 @@ interface WantedContent {
   readonly onRead: (bytes: number) => void
 }
 
+/** Whether a content was stored, and if not, why: the content is another one than its name says, or the store does not take it. */
+type AdoptedContent =
+  | Extract<PutResult, { readonly stored: true }>
+  | (Extract<PutResult, { readonly stored: false }> & {
+      readonly reason: 'other-content' | 'not-stored'
+    })
+
 /**
  * Stores a content that the store does not have. The content counts only when it has the expected digest and size. Never rejects.
  */
@@ -54,7 +62,7 @@ export async function storeContent(
   store: Pick<Store, 'download'>,
   { digest, size, onRead }: WantedContent,
   content: AsyncIterable<Buffer>,
-): Promise<PutResult> {
+): Promise<AdoptedContent> {
   const expected = { size, digest: { algorithm: 'sha256', hex: digest } } as const
   const download = store.download({ expected, length: size })
   try {
@@ -64,9 +72,11 @@ export async function storeContent(
       if (download.take(new Piece(chunk))) continue
       await new Promise<void>(resolve => download.whenReady(resolve))
     }
-    return await download.complete().kept
+    const kept = await download.complete().kept
+    return kept.stored ? kept : { ...kept, reason: 'not-stored' }
   } catch (error) {
     download.discard(error instanceof Error ? error : new Error(String(error)))
-    return { stored: false, because: explainError(error) }
+    const reason = WrongContent.is(error) ? 'other-content' : 'not-stored'
+    return { stored: false, because: explainError(error), reason }
   }
 }

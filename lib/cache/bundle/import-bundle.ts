@@ -96,9 +96,8 @@ class Bundle {
       this.#seen.add(digest)
       return
     }
-    const wrong = /should (be|have)/.test(kept.because)
-    const reason = wrong ? 'other-content' : 'not-stored'
-    this.#missing.set(digest, { reason, because: kept.because })
+    const { reason, because } = kept
+    this.#missing.set(digest, { reason, because })
   }
 
   async #build(member: string, content: AsyncIterable<Buffer>): Promise<void> {

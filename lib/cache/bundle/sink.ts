@@ -1,6 +1,9 @@
 /**
- * Writes the members of a bundle to a directory or a tar archive, which has a temporary name until it is complete.
+ * Writes the members of a bundle to a directory or a tar archive, which has a temporary name until it is complete. The command may run
+ * as root in a directory that others write to, so the temporary name is random and is created exclusively: nothing of others is
+ * followed, overwritten or removed.
  */
+import { randomBytes } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Failure, systemCode } from '../../errors.ts'
@@ -26,8 +29,8 @@ export async function openSink(path: string, now: number): Promise<Sink> {
 }
 
 async function tarSink(path: string, now: number): Promise<Sink> {
-  const part = `${path}.part`
-  const file = await open(part, 'w')
+  const part = temporaryName(path)
+  const file = await open(part, 'wx')
   return {
     async member(name, size, content) {
       await file.writeFile(tarHeader(name, size, now))
@@ -54,8 +57,7 @@ async function tarSink(path: string, now: number): Promise<Sink> {
 const filler = Buffer.alloc(64 * 1024)
 
 async function directorySink(path: string): Promise<Sink> {
-  const part = `${path}.part`
-  await rm(part, { recursive: true, force: true })
+  const part = temporaryName(path)
   await mkdir(part)
   return {
     async member(name, size, content) {
@@ -73,6 +75,10 @@ async function directorySink(path: string): Promise<Sink> {
     finish: () => rename(part, path),
     abandon: () => rm(part, { recursive: true, force: true }),
   }
+}
+
+function temporaryName(path: string): string {
+  return `${path}.${randomBytes(6).toString('hex')}.part`
 }
 
 async function write(file: FileHandle, size: number, content: Pieces): Promise<number> {

@@ -16,13 +16,15 @@ import { printComplaint } from './terminal.ts'
 
 /** Runs a command. Returns the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
+  const { 'check-config': checks, 'dump-config': dumps } = options
+  // Both are asked beside an installed service, as a rule by a person who is not its user.
+  const serves = run === 'serve' && !checks && !dumps
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
-    return loadConfig(options.config, overrides, surroundings({ serves: run === 'serve' }))
+    return loadConfig(options.config, overrides, surroundings({ serves }))
   }
   const withFiles = () => load().then(withFilesChecked)
-  const { 'check-config': checks, 'dump-config': dumps } = options
-  const loaded = await (checks || (run === 'serve' && !dumps) ? withFiles() : load())
+  const loaded = await (checks || serves ? withFiles() : load())
   for (const warning of loaded.warnings) await printComplaint(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     for (const problem of loaded.problems) await printComplaint(problem)

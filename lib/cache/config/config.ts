@@ -1,17 +1,17 @@
 /**
  * The configuration of cachesvc as the rest of the service sees it: the values of settings.ts and values computed from them and the
- * environment. This file also decides which changes wait for a restart.
+ * environment. Which changes wait for a restart stands beside each setting (`config/restart.ts`).
  */
 
 import { accessSync, constants, existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
+import { fixedPlaces, waitingSettings, withFixed } from '../../config/restart.ts'
 import type { ValuesOf } from '../../config/settings.ts'
 import { attempt } from '../../errors.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import { builtInArchives } from './known-archives.ts'
-import { defaultPort, type settings } from './settings.ts'
+import { defaultPort, settings } from './settings.ts'
 
 /** The values of a configuration file, under their names in the code. */
 export type FileValues = ValuesOf<typeof settings>
@@ -122,47 +122,13 @@ export function nonEmpty(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** The settings that wait for a restart, as the file spells them. Each function gives their values at the start, for use among those of `wanted`. */
-const fixed: ReadonlyArray<
-  readonly [name: string, of: (started: Config, wanted: Config) => Partial<Config>]
-> = [
-  ['cache_directory', ({ cacheDirectory }) => ({ cacheDirectory })],
-  ['listen', ({ listen }) => ({ listen })],
-  ['listen_port_secure', ({ listenSecure }) => ({ listenSecure })],
-  [
-    'https',
-    ({ https: { cert, key, password, enableCrl } }, { https }) => ({
-      https: { ...https, cert, key, password, enableCrl },
-    }),
-  ],
-  ['mdns', ({ mdns }) => ({ mdns })],
-  ['parent_proxy', ({ parentProxy }) => ({ parentProxy })],
-  ['https.origin_ca', ({ https: { originCa } }, { https }) => ({ https: { ...https, originCa } })],
-  ['limits', ({ limits }, { limits: { perClient } }) => ({ limits: { ...limits, perClient } })],
-  [
-    'shared_store',
-    ({ sharedStore }, wanted) => ({
-      sharedStore: { ...sharedStore, expire: wanted.sharedStore.expire },
-    }),
-  ],
-  ['suites.memory', ({ suites: { memory } }, { suites }) => ({ suites: { ...suites, memory } })],
-  [
-    'timeouts',
-    ({ timeouts }, { timeouts: { revalidation, tunnel } }) => ({
-      timeouts: { ...timeouts, revalidation, tunnel },
-    }),
-  ],
-]
-
 /** Names of changed settings that wait for a restart. `authority` says whether a CA was opened. */
 export function needRestart(
   started: Config,
   wanted: Config,
   authority = needsAuthority(started),
 ): readonly string[] {
-  const names = fixed
-    .filter(([, of]) => !isDeepStrictEqual({ ...wanted, ...of(started, wanted) }, wanted))
-    .map(([name]) => name)
+  const names = waitingSettings(fixed, withFixed(fixed, started, wanted), wanted)
   // The service opens the CA when it starts and never later.
   return !authority && needsAuthority(wanted) ? [...names, 'https.intercept'] : names
 }
@@ -173,8 +139,9 @@ export function inForce(
   wanted: Config,
   authority = needsAuthority(started),
 ): Config {
-  let config = wanted
-  for (const [, of] of fixed) config = { ...config, ...of(started, config) }
+  const config = withFixed(fixed, started, wanted)
   if (authority) return config
   return { ...config, https: { ...config.https, intercept: false, interceptDomains: [] } }
 }
+
+const fixed = fixedPlaces(settings)

@@ -86,6 +86,16 @@ export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
 /** Labels of the hosts below debian.org that have another archive. */
 const otherArchives = ['archive', 'snapshot', 'security']
 
+/**
+ * The hosts of archives by the first segment of a path on this proxy. apt-cacher-ng comes with these prefixes, and `sources.list`, preseed
+ * files and calls of debootstrap use them: `http://proxy:3142/debian`. Each is the path of the archive on its host, too.
+ */
+export const archivePrefixes: ReadonlyMap<string, string> = new Map([
+  ['debian', 'deb.debian.org'],
+  ['debian-security', 'security.debian.org'],
+  ['ubuntu', 'archive.ubuntu.com'],
+])
+
 /** The archives that are known without a file. */
 export function builtInArchives(): readonly KnownArchive[] {
   const checked = checkKnownArchives({

@@ -15,7 +15,7 @@ export const cachesvcManual: SettingFile = {
   introduction: [
     heading('Description'),
     'cachesvc reads its configuration from the file named by `--config`, else by `CACHESVC_CONFIG`, else from `/etc/cachesvc/cachesvc.yaml` if that exists. Without a file the defaults below apply.',
-    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` prints all problems of a file, each with its line, and exits with 78 if there are any. On SIGHUP the service reads the file again. If the file has problems, the running configuration stays in force.',
+    'The file is YAML 1.2 in UTF-8. Unknown settings are errors. `cachesvc --check-config` prints all problems of a file, each with its line, and exits with 78 if there are any. On SIGHUP the service reads the file again. If the file has problems, the running configuration stays in force. Each setting says whether a change needs a reload or a restart; until the restart `cachesvc status` names the settings that wait.',
     'Files written for GoAPTCacher are understood, with differences: hosts match whole names, the default port is 3142, files without a request for three months are removed.',
     heading('Values'),
     entry(

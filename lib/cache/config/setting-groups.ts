@@ -23,11 +23,11 @@ import {
   setting,
 } from '../../config/settings.ts'
 import {
+  addressFamilies,
   bucketUrl,
   calendarDay,
   hostName,
   hostPattern,
-  addressFamilies,
   httpUrl,
   mirror,
   nodeUrl,
@@ -107,9 +107,11 @@ export const suites = group(
     ]).says(
       'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. What does not exist is passed over.',
     ),
-    memory: setting(size('1M', '64G'), '64M').says(
-      'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
-    ),
+    memory: setting(size('1M', '64G'), '64M')
+      .needsRestart()
+      .says(
+        'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
+      ),
     warm: group(
       'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
       {
@@ -172,27 +174,37 @@ export const sharedStore = group(
       bucketUrl,
       'none: nothing is shared',
       'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials\n  peer_url: http://node1.example.org:3142',
-    ).says(
-      'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
-    ),
-    style: setting(oneOf('path', 'host'), 'path').says(
-      'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
-    ),
-    region: setting(region, 'us-east-1').says(
-      'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
-    ),
+    )
+      .needsRestart()
+      .says(
+        'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
+      ),
+    style: setting(oneOf('path', 'host'), 'path')
+      .needsRestart()
+      .says(
+        'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
+      ),
+    region: setting(region, 'us-east-1')
+      .needsRestart()
+      .says(
+        'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
+      ),
     credentials: optionalSetting(
       secretPlace,
       'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
-    ).says(
-      'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
-    ),
+    )
+      .needsRestart()
+      .says(
+        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
+      ),
     peer_url: optionalSetting(
       nodeUrl,
       'none: other nodes wait until this one has uploaded the file',
-    ).says(
-      'URL of this node for the others, each node its own. They read along what this node is fetching. `clients` has to admit them.',
-    ),
+    )
+      .needsRestart()
+      .says(
+        'URL of this node for the others, each node its own. They read along what this node is fetching. `clients` has to admit them.',
+      ),
     expire: setting(duration('0s', '3650d'), '30d').says(
       'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
     ),
@@ -263,41 +275,51 @@ export const freshness = group(
 export const timeouts = group(
   'Time limits. apt gives up after 30 seconds without a byte: keep `connect` and `fields` together below that.',
   {
-    connect: setting(duration('100ms', '5m'), '8s').says(
-      'Time limit for the name look-up and for the connection to an origin, a parent proxy or the far end of a tunnel.',
-    ),
-    fields: setting(duration('100ms', '10m'), '15s').says(
-      'Time limit for the head of the origin’s response, after the request was sent.',
-    ),
-    content: setting(duration('100ms', '10m'), '25s').says(
-      'Time limit for the next byte of the origin’s content.',
-    ),
+    connect: setting(duration('100ms', '5m'), '8s')
+      .needsRestart()
+      .says(
+        'Time limit for the name look-up and for the connection to an origin, a parent proxy or the far end of a tunnel.',
+      ),
+    fields: setting(duration('100ms', '10m'), '15s')
+      .needsRestart()
+      .says('Time limit for the head of the origin’s response, after the request was sent.'),
+    content: setting(duration('100ms', '10m'), '25s')
+      .needsRestart()
+      .says('Time limit for the next byte of the origin’s content.'),
     revalidation: setting(duration('0s', '1m'), '4s').says(
       'Time limit for a client that waits while the origin is asked about a stored file. After that the client gets the stored copy, and the response says so.',
     ),
     tunnel: setting(duration('1s', '1d'), '10m').says(
       'Idle timeout of a tunnel: it is closed when no byte has moved in either direction for so long.',
     ),
-    client_head: setting(duration('1s', '10m'), '15s').says(
-      'Time limit for a client to send the head of its request.',
-    ),
-    client_idle: setting(duration('1s', '1h'), '2m').says(
-      'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
-    ),
-    client_stalled: setting(duration('1s', '1h'), '1m').says(
-      'Time limit for a client that reads nothing of its response, or less than `limits.minimum_rate`. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes. The time for which a client waits for this proxy or for an origin does not count.',
-    ),
-    drain: setting(duration('0s', '1h'), '30s').says(
-      'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
-    ),
+    client_head: setting(duration('1s', '10m'), '15s')
+      .needsRestart()
+      .says('Time limit for a client to send the head of its request.'),
+    client_idle: setting(duration('1s', '1h'), '2m')
+      .needsRestart()
+      .says(
+        'Idle timeout of a client connection between requests. apt pauses between update and download: keep it above a minute.',
+      ),
+    client_stalled: setting(duration('1s', '1h'), '1m')
+      .needsRestart()
+      .says(
+        'Time limit for a client that reads nothing of its response, or less than `limits.minimum_rate`. A client that has read 16 KiB a second or more before may pause for six times as long: programs that limit their rate read some megabytes at once, and then nothing for minutes. The time for which a client waits for this proxy or for an origin does not count.',
+      ),
+    drain: setting(duration('0s', '1h'), '30s')
+      .needsRestart()
+      .says(
+        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
+      ),
   },
 )
 
 export const limits = group('Limits for clients and origins.', {
-  head: setting(size('4K', '1M'), '64K').says('Most bytes of the head of a request.'),
-  connections: setting(integer(1, 1_000_000), 4096).says(
-    'Most client connections at a time. Further ones are closed at once.',
-  ),
+  head: setting(size('4K', '1M'), '64K')
+    .needsRestart()
+    .says('Most bytes of the head of a request.'),
+  connections: setting(integer(1, 1_000_000), 4096)
+    .needsRestart()
+    .says('Most client connections at a time. Further ones are closed at once.'),
   per_client: group(
     'Limits for each client: an IPv4 address, or the /64 of an IPv6 address. They do not hold for this machine itself (loopback addresses), nor for the machines under `proxy_protocol`, whose clients are counted by the address they are named with. Clients behind one address that is not named so, such as those of a NAT or of a reverse proxy, are one client. A reload changes these limits for connections that begin after it.',
     {
@@ -320,16 +342,24 @@ export const limits = group('Limits for clients and origins.', {
       ),
     },
   ),
-  minimum_rate: setting(size('0', '16M'), '1K').says(
-    'Bytes a second that a client has to read of its response, as an average over `timeouts.client_stalled`. A slower one is cut, because each holds a connection and memory. 0 cuts only those that read nothing. It does not hold in tunnels that are not intercepted.',
-  ),
-  memory: setting(size('0', '64G'), '64M').says('Memory for small files that are in use.'),
-  transfers: setting(size('1M', '64G'), '128M').says(
-    'Memory for content on its way between origins, disk and clients. When it is used up, transfers go on in small pieces.',
-  ),
-  origin_connections: setting(integer(1, 10_000), 16).says(
-    'Most connections to one origin at a time, and as many again for requests that are passed through.',
-  ),
+  minimum_rate: setting(size('0', '16M'), '1K')
+    .needsRestart()
+    .says(
+      'Bytes a second that a client has to read of its response, as an average over `timeouts.client_stalled`. A slower one is cut, because each holds a connection and memory. 0 cuts only those that read nothing. It does not hold in tunnels that are not intercepted.',
+    ),
+  memory: setting(size('0', '64G'), '64M')
+    .needsRestart()
+    .says('Memory for small files that are in use.'),
+  transfers: setting(size('1M', '64G'), '128M')
+    .needsRestart()
+    .says(
+      'Memory for content on its way between origins, disk and clients. When it is used up, transfers go on in small pieces.',
+    ),
+  origin_connections: setting(integer(1, 10_000), 16)
+    .needsRestart()
+    .says(
+      'Most connections to one origin at a time, and as many again for requests that are passed through.',
+    ),
 })
 
 export const https = group(
@@ -351,23 +381,29 @@ export const https = group(
       [],
       'https:\n  intercept: true\n  tunnel_domains: [esm.example.com]\n  refuse_domains: [.example.net]',
     ).says('Hosts to which CONNECT is refused with 403.'),
-    cert: setting(orNothing(absolutePath), '').says(
-      'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `private_domains`, to `https.intercept_domains` and to the names of the proxy.',
-      'With a certificate that is no CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
-    ),
-    key: setting(orNothing(absolutePath), '').says(
-      'PEM file with the private key of the CA: RSA, or EC on P-256, P-384 or P-521; in PKCS#8, PKCS#1 or SEC 1 form, encrypted or not. Without it the key is in the file of `https.cert`.',
-    ),
-    password: setting(secretText, '').says('Password of an encrypted private key.'),
+    cert: setting(orNothing(absolutePath), '')
+      .needsRestart()
+      .says(
+        'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `private_domains`, to `https.intercept_domains` and to the names of the proxy.',
+        'With a certificate that is no CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
+      ),
+    key: setting(orNothing(absolutePath), '')
+      .needsRestart()
+      .says(
+        'PEM file with the private key of the CA: RSA, or EC on P-256, P-384 or P-521; in PKCS#8, PKCS#1 or SEC 1 form, encrypted or not. Without it the key is in the file of `https.cert`.',
+      ),
+    password: setting(secretText, '').needsRestart().says('Password of an encrypted private key.'),
     certificate_domain: setting(orNothing(hostName), '').says(
       'Name of this proxy in certificates: the certificate of the TLS listener is for this name, and all certificates name it as the host of the CA certificate and the revocation list.',
     ),
     aia_address: setting(orNothing(httpUrl), '').says(
       'URL of the CA certificate, written into all certificates. Empty: made from `https.certificate_domain` if that is set, else left out.',
     ),
-    enable_crl: setting(boolean, false).says(
-      'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
-    ),
+    enable_crl: setting(boolean, false)
+      .needsRestart()
+      .says(
+        'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
+      ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
       'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with and those of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
     ),

@@ -62,31 +62,37 @@ export const settings = group('', {
   cache_directory: optionalSetting(
     absolutePath,
     '`$CACHESVC_CACHE_DIR`; else `/var/cache/cachesvc` when it can be written to or the user is root; else `$XDG_CACHE_HOME/cachesvc` or `~/.cache/cachesvc`, in whose absence commands other than `serve` use `/var/cache/cachesvc` if that is there',
-  ).says(
-    'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
-    'The unit of systemd may write to `/var/cache/cachesvc` alone. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`. `--check-config` says when the second is missing.',
-  ),
+  )
+    .needsRestart()
+    .says(
+      'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
+      'The unit of systemd may write to `/var/cache/cachesvc` alone. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`. `--check-config` says when the second is missing.',
+    ),
 
   listen: optionalSetting(
     listOf(listenAddress, 'addresses with ports'),
     'made from `listen_address`, `listen_port` and `alternative_ports`',
     'listen:\n  - 192.0.2.1:3142\n  - "[2001:db8::1]:3142"',
-  ).says(
-    'Addresses to listen on. Write an IPv6 address in brackets. A port alone (`:3142` or `3142`) means all addresses of the machine. Port 0 lets the system choose.',
-    'The examples on the setup page use the first address. `--listen` takes precedence over this setting, and sockets from systemd take precedence over both.',
-  ),
-  listen_address: optionalSetting(ipAddress, 'all addresses of the machine').says(
-    'Address to listen on. Not together with `listen`.',
-  ),
-  listen_port: optionalSetting(port, `\`${defaultPort}\``).says(
-    'Port to listen on. Not together with `listen`.',
-  ),
-  alternative_ports: setting(listOf(port, 'ports'), []).says(
-    'More ports to listen on, at the same address. Not together with `listen`.',
-  ),
-  listen_port_secure: setting(integer(0, 65_535, 'a port'), 0).says(
-    'Port of a TLS listener, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket from systemd with the name `secure` replaces it.',
-  ),
+  )
+    .needsRestart('listen')
+    .says(
+      'Addresses to listen on. Write an IPv6 address in brackets. A port alone (`:3142` or `3142`) means all addresses of the machine. Port 0 lets the system choose.',
+      'The examples on the setup page use the first address. `--listen` takes precedence over this setting, and sockets from systemd take precedence over both.',
+    ),
+  listen_address: optionalSetting(ipAddress, 'all addresses of the machine')
+    .needsRestart('listen')
+    .says('Address to listen on. Not together with `listen`.'),
+  listen_port: optionalSetting(port, `\`${defaultPort}\``)
+    .needsRestart('listen')
+    .says('Port to listen on. Not together with `listen`.'),
+  alternative_ports: setting(listOf(port, 'ports'), [])
+    .needsRestart('listen')
+    .says('More ports to listen on, at the same address. Not together with `listen`.'),
+  listen_port_secure: setting(integer(0, 65_535, 'a port'), 0)
+    .needsRestart('listenSecure')
+    .says(
+      'Port of a TLS listener, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket from systemd with the name `secure` replaces it.',
+    ),
 
   domains: setting(
     listOf(hostPattern, 'host patterns'),
@@ -132,11 +138,13 @@ export const settings = group('', {
     parentProxies,
     'none: origins are asked directly',
     'parent_proxy:\n  - url: http://branch.example.org:3128\n    only: [.corp.example.org]\n  - url: http://proxy.example.org:3128\n    except: [192.0.2.7]\n  - direct',
-  ).says(
-    'HTTP proxy for all requests to origins, tunnels included: its URL alone, `parent_proxy: http://proxy.example.org:3128`, or a group of its `url`, of `only`, the hosts that are asked by way of it, and of `except`, the hosts that are not, patterns as under `domains`. Hosts that no parent is for are asked directly. The URL can have a user name and password, percent-encoded; they are never logged, and no other parent gets them. The default port is 80.',
-    'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
-    'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
-  ),
+  )
+    .needsRestart()
+    .says(
+      'HTTP proxy for all requests to origins, tunnels included: its URL alone, `parent_proxy: http://proxy.example.org:3128`, or a group of its `url`, of `only`, the hosts that are asked by way of it, and of `except`, the hosts that are not, patterns as under `domains`. Hosts that no parent is for are asked directly. The URL can have a user name and password, percent-encoded; they are never logged, and no other parent gets them. The default port is 80.',
+      'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
+      'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
+    ),
   address_family: setting(oneOf(...addressFamilies), 'any').says(
     'Which addresses of origins and parent proxies are used: those of IPv4, those of IPv6, or both. It is to cachesvc what `Acquire::ForceIPv4` and `Acquire::ForceIPv6` are to apt. An origin that is written as an address has that one. An address that takes connections and then misses a deadline comes last for some minutes whatever is set here. A reload changes it for new connections.',
   ),
@@ -246,9 +254,11 @@ export const settings = group('', {
     access: setting(boolean, true).says('Whether each request is logged.'),
   }),
 
-  mdns: setting(boolean, false).says(
-    'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
-  ),
+  mdns: setting(boolean, false)
+    .needsRestart()
+    .says(
+      'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
+    ),
 })
 
 interface FormerSetting {

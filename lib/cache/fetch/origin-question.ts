@@ -357,7 +357,11 @@ export class Mirrors {
     const untilForAll = status === 429 ? clock.elapsed() + Math.min(pause, longestForAll) : 0
     if (asked > shortestPause) {
       const target = formatUri(uri)
-      log.warn('an origin asks to be left alone for a while', { target, status, seconds: asked / 1000 })
+      log.warn('an origin asks to be left alone for a while', {
+        target,
+        status,
+        seconds: asked / 1000,
+      })
     }
     this.#pauses.note(name, { least: pause, because: { status, untilForAll } })
     return answer

@@ -277,11 +277,17 @@ export async function resumedContent(
 
 /** The fields of a request for the rest; undefined when only the whole file can be requested. */
 function restFields(begun: PartialFile): Fields | undefined {
-  const { size, fields, promised, received } = begun
-  if (size === 0) return undefined
+  return begun.size === 0 ? undefined : partFields(begun, `bytes=${begun.size}-`)
+}
+
+/** The fields of a request for a part; undefined when the file has no validator for If-Range. */
+export function partFields(
+  { fields, promised, received }: Pick<PartialFile, 'fields' | 'promised' | 'received'>,
+  wanted: string,
+): Fields | undefined {
   const validators = validatorsOf(fields, received)
   const { etag, lastModified } = validators
-  const range = ['Range', `bytes=${size}-`] as const
+  const range = ['Range', wanted] as const
   if (etag !== undefined && !etag.weak) return Fields.of(range, ['If-Range', formatEntityTag(etag)])
   return promised && lastModified !== undefined && isLastModifiedStrong(validators)
     ? Fields.of(range, ['If-Range', formatDate(lastModified)])
@@ -305,20 +311,20 @@ function checkRest(begun: PartialFile, part: Fields, now: Milliseconds): number 
     throw new ContentChanged('the part the origin sent does not reach the end')
   }
   const before = validatorsOf(begun.fields, begun.received)
-  if (contradict(before, validatorsOf(part, now)) || recoded(begun.fields, part)) {
+  if (contradict(before, validatorsOf(part, now)) || hasOtherCoding(begun.fields, part)) {
     throw new ContentChanged('the part the origin sent belongs to another representation')
   }
   return size
 }
 
 /** Whether a 206 has another Content-Encoding. It may leave the field out (RFC 9110 section 15.3.7). */
-function recoded(before: Fields, part: Fields): boolean {
+export function hasOtherCoding(before: Fields, part: Fields): boolean {
   const coding = part.get('Content-Encoding')
   return coding !== undefined && coding !== before.get('Content-Encoding')
 }
 
 /** Whether two sets of validators cannot belong to one representation. */
-function contradict(a: Validators, b: Validators): boolean {
+export function contradict(a: Validators, b: Validators): boolean {
   if (a.etag !== undefined && b.etag !== undefined && !strongMatch(a.etag, b.etag)) return true
   const dates = [a.lastModified, b.lastModified].filter(date => date !== undefined)
   return dates.length === 2 && dates[0] !== dates[1]
@@ -382,7 +388,7 @@ class ContentChanged extends Failure {
 }
 
 /** Whether two places have the same origin and path. Queries are ignored, because each can have another signature. */
-function isSamePlace(a: TargetUri, b: TargetUri): boolean {
+export function isSamePlace(a: TargetUri, b: TargetUri): boolean {
   return originName(a) === originName(b) && a.path === b.path
 }
 

@@ -28,6 +28,7 @@ import {
   destinationUnderKey,
   type FileDestination,
 } from '../request/destination.ts'
+import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
@@ -81,6 +82,9 @@ const tooLarge =
   'it is larger than 5 GiB, which is the most that one request to the shared store takes: each node fetches it'
 const notShared =
   'not asked: files of an archive with `clients` or `credentials`, and targets with a query, are not shared'
+
+const byClient =
+  'a request with Cookie, or with an Accept other than */*, is passed through with its own fields and not stored; so is one by another program than apt when the answer is a page (HTML, JSON, XML), or has a Vary that names a field of the request (own-fields)'
 
 type Verdict = Pick<Explanation, 'answer' | 'fate'>
 
@@ -183,6 +187,7 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Key', key)
   find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
+  if (admission.allow !== 'passthrough' && isOfNoArchive(archive)) find('By client', byClient)
   const reading = await parts.store.read(key)
   const stored = reading === 'unreadable' ? undefined : reading
   if (reading === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')

@@ -97,7 +97,8 @@ export function archivesAt(
   archives: Config['archives'],
 ): Config['archives'] {
   const isAt = (place: Place) =>
-    place.host === host && (place.port === undefined ? port === 80 || port === 443 : place.port === port)
+    place.host === host &&
+    (place.port === undefined ? port === 80 || port === 443 : place.port === port)
   return archives.filter(({ origins }) => origins.some(isAt))
 }
 

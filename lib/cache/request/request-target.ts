@@ -7,6 +7,7 @@
  *   archive.
  * - origin-form with a Host of this proxy comes from a sources.list whose URLs begin with the address of the proxy. The first segment is
  *   the host of the archive.
+ * - In place of a host the first segment can be the prefix of a known archive (`/debian`), as with apt-cacher-ng. A host has a dot or a port.
  * - Users of apt-cacher-ng write `http://HTTPS///host/path` for an https origin without a tunnel. A client with a proxy sends it in
  *   absolute-form, with two or three slashes. In origin-form the first segment is `HTTPS`.
  * - In an intercepted tunnel, the client talks to an https origin and knows of no proxy. So every path belongs to the origin, and Host
@@ -29,6 +30,7 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import { normaliseAddress } from '../../ip.ts'
+import { archivePrefixes } from '../config/known-archives.ts'
 import { isOwn, isOwnHost, type OwnIdentity } from '../policy/routing.ts'
 import { isOperationsPath, operationsPrefix, wholeServer } from './own-paths.ts'
 
@@ -144,6 +146,10 @@ function fromOwnPath(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 /** Reads a path whose first segment that is not empty names the host. The rest is the path on that host. */
 function fromPrefix(target: PathAndQuery, scheme: Scheme, userinfo?: string): EffectiveTarget {
   const [, segment = '', rest = ''] = /^\/*([^/]*)(.*)$/s.exec(target.path) ?? []
+  const known = scheme === 'http' ? archivePrefixes.get(segment) : undefined
+  if (known !== undefined) {
+    return fromPrefix({ ...target, path: `/${known}/${segment}${rest}` }, scheme, userinfo)
+  }
   if (!namesHost(segment)) {
     return scheme === 'http' ? refusals.prefix : refusals.httpsPrefix
   }

@@ -34,6 +34,7 @@ import type { ArchivePath } from '../archive/path.ts'
 import type { Config } from '../config/config.ts'
 import { type Entry, neverConfirmed, type Reading } from '../store/entry.ts'
 import type { Suites } from '../suites/suites.ts'
+import { asksForItself, isOfNoArchive, mayDiffer } from './client-fields.ts'
 import type { DelayReason, HitReason, MissReason, StaleReason } from './outcome.ts'
 
 /** A request for a file that the policy has admitted, and what the proxy knows of the file. */
@@ -46,6 +47,10 @@ export interface FileRequest {
   /** Whether an index that may name the file is still being read. */
   readonly awaited?: boolean
   readonly directives: RequestDirectives
+  /** The fields of the client; undefined for a question that is not about one client, and for apt's. */
+  readonly fields?: Fields | undefined
+  /** Whether the last response may not be stored. */
+  readonly unstorable?: boolean
   /** Whether the request carries credentials for the origin, in a field or in the URL. */
   readonly authorization: boolean
   readonly passthrough: boolean
@@ -64,7 +69,7 @@ export type StoreReason = Exclude<HitReason, 'validated' | DelayReason | StaleRe
 type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
 type OriginReason = Extract<
   MissReason,
-  'absent' | 'unreadable' | 'authorization' | 'no-store' | 'passthrough'
+  'absent' | 'unreadable' | 'authorization' | 'no-store' | 'passthrough' | 'own-fields'
 >
 
 export type FailReason = 'only-if-cached' | 'offline'
@@ -100,6 +105,7 @@ function withoutAsking(request: FileRequest): Decision {
   if (request.passthrough) return { use: 'origin', because: 'passthrough' }
   // No stored response was made for a request with credentials, so none answers this client.
   if (request.authorization) return { use: 'origin', because: 'authorization' }
+  if (wantsOwnAnswer(request)) return { use: 'origin', because: 'own-fields' }
   if (stored === undefined || stored === 'unreadable') return withoutEntry(request)
   if (claim !== undefined && claim.digest !== stored.digest) {
     const decision = withoutEntry(request)
@@ -131,6 +137,19 @@ function withoutAsking(request: FileRequest): Decision {
     ? { use: 'store', because: 'validated-just-now', entry: stored }
     : { use: 'revalidate', because, entry: stored }
 }
+
+/** Whether the fields of the client choose the answer. Offline, a stored file is the best answer that there is. */
+function wantsOwnAnswer({ archive, fields, stored, config, unstorable }: FileRequest): boolean {
+  if (fields === undefined || !isOfNoArchive(archive) || config.offline) return false
+  if (asksForItself(archive, fields)) return true
+  if (stored === undefined || stored === 'unreadable') {
+    return unstorable === true && mayDiffer(archive, fields, pageFields)
+  }
+  return mayDiffer(archive, fields, Fields.of(...stored.fields))
+}
+
+/** The fields of a response that is not stored count as those of a page. */
+const pageFields = Fields.of(['Content-Type', 'text/html'])
 
 function withoutEntry({ key, stored, negative, directives, config, now }: FileRequest): Decision {
   const until = negative?.get(key) ?? now
@@ -286,17 +305,20 @@ function configuredLifetime(
 
 /**
  * 4.2.2: a tenth of the age that the content had when the origin was last asked. The age counts from Last-Modified, else from the
- * moment when the response was stored. A response without a validator has no such limit, because the origin would send it whole
- * each time.
+ * moment when the response was stored. A response without a validator and without a lifetime is most often made for each request, so
+ * the origin is asked each time.
  */
 function heuristicLifetime(
-  { kind }: ArchivePath,
+  path: ArchivePath,
   stored: StoredResponse,
   fields: Fields,
 ): Milliseconds {
-  if (kind !== 'other') return Number.POSITIVE_INFINITY
+  if (path.kind !== 'other') return Number.POSITIVE_INFINITY
   const modified = dateOf(fields, 'last-modified', stored.validated)
-  if (modified === undefined && !fields.has('etag')) return Number.POSITIVE_INFINITY
+  if (modified === undefined && !fields.has('etag')) {
+    const perRequest = isOfNoArchive(path) && originLifetime(stored, fields) === undefined
+    return perRequest ? 0 : Number.POSITIVE_INFINITY
+  }
   return Math.max(0, stored.validated - (modified ?? stored.stored)) / 10
 }
 

@@ -44,15 +44,22 @@ export type StaleReason =
   | 'stale-suite-incomplete'
   | 'stale-suite-refused'
 
+/**
+ * The reason why the content came from an origin. Some need words:
+ * - range-ahead: the range lies far ahead of the transfer of the file, so an origin is asked for it
+ * - own-fields: the fields of the client choose the answer (rfc9111/client-fields.ts), so it is passed through
+ */
 export type MissReason =
   | 'absent'
   | 'unreadable'
   | 'changed'
   | 'superseded'
   | 'joined'
+  | 'range-ahead'
   | 'authorization'
   | 'no-store'
   | 'passthrough'
+  | 'own-fields'
   | 'not-found-remembered'
   | 'redirected'
   | NearPlace

@@ -6,23 +6,23 @@
  * request-life.ts says which states it has, and which of them closes its connection.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { systemCode } from '../../errors.ts'
 import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
-import { noContent } from '../message/message.ts'
 import { type Authority, formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
-import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { AddressRace } from './address-race.ts'
+import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
-import { ConnectionLimits, type LoweredLimit } from './connection-limits.ts'
-import { Dialler, type DialOptions } from './dialling/dialler.ts'
+import { ConnectionLimits } from './connection-limits.ts'
+import { Dialler } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
 import { type AddressOfName, longSilence } from './dialling/silent-addresses.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
-import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
+import { defaultOriginDeadlines, defaultOriginLimits, type OriginOptions } from './options.ts'
+import { OriginNames } from './origin-names.ts'
+import { ConnectionPool, type PoolCounts, relief, type Turn } from './pool.ts'
 import {
   type ConnectionLine,
   type ConnectionOwner,
@@ -35,47 +35,19 @@ import {
   wireRequestOf,
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
+import {
+  BROKEN_OFF,
+  isNotTaken,
+  isRepeatable,
+  isSafe,
+  longestRetryAfter,
+  mostRefusals,
+  refusalStatuses,
+  unreachable,
+} from './send-again.ts'
 
+export { defaultOriginDeadlines, type OriginLimits, type OriginOptions } from './options.ts'
 export type { OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
-
-export const defaultOriginDeadlines: OriginDeadlines = {
-  queue: 30_000,
-  lookup: 10_000,
-  connect: 10_000,
-  parent: 20_000,
-  tls: 10_000,
-  send: 30_000,
-  fields: 30_000,
-  content: 30_000,
-}
-
-export interface OriginLimits extends PoolLimits {
-  /** The most bytes of a response's head. */
-  readonly head: number
-}
-
-const defaultOriginLimits: OriginLimits = {
-  perOrigin: 16,
-  all: 4096,
-  freePerOrigin: 8,
-  free: 64,
-  waiting: 1000,
-  idle: 4000,
-  head: 65_536,
-}
-
-export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
-  readonly clock: Clock
-  readonly deadlines?: Partial<OriginDeadlines>
-  readonly limits?: Partial<OriginLimits>
-  /** The most connections to an origin that has a limit of its own, in place of `limits.perOrigin`. */
-  readonly connectionsTo?: (authority: Authority) => number | undefined
-  /**
-   * Called when an origin refused requests while it had several connections, and gets fewer from now on. Undefined: the number is never
-   * lowered, and no refused request is sent again.
-   */
-  readonly onFewerConnections?: (limit: LoweredLimit) => void
-}
 
 interface OriginCounts extends PoolCounts {
   readonly opened: number
@@ -202,38 +174,6 @@ interface ClientParts {
   readonly underWay: Members<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
   readonly names: OriginNames
-}
-
-/** The names of an origin in errors and in the pool. They are made once for consecutive requests to the same origin. */
-class OriginNames {
-  #last = {
-    scheme: '',
-    host: '',
-    port: 0,
-    trusted: false,
-    line: '',
-    origin: '',
-    key: '',
-    way: undefined as Way,
-  }
-
-  of(
-    { uri, trusted, line = 'shared' }: OriginRequest,
-    way: Way,
-  ): Readonly<{ origin: string; key: string }> {
-    const { scheme, host, port } = uri
-    const last = this.#last
-    const sameOrigin = host === last.host && port === last.port && scheme === last.scheme
-    if (sameOrigin && trusted === last.trusted && line === last.line && way === last.way)
-      return last
-    const origin = formatAuthority(uri)
-    // A request that may go to any address never shares a connection with one that may not. A request with the credentials of one parent
-    // never goes over a connection to another.
-    const by = way === undefined ? '' : ` by ${formatAuthority(way)}`
-    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}${by}`
-    this.#last = { scheme, host, port, trusted, line, origin, key, way }
-    return this.#last
-  }
 }
 
 /** The most lines of a response's head. Node's parser drops lines beyond some thousand. */
@@ -644,41 +584,4 @@ class PendingRequest implements BoundLessee, ExchangeOwner, Member {
     signal?.removeEventListener('abort', this.#onOver)
     within?.forget(this.#onOver)
   }
-}
-
-/**
- * Statuses with which a proxy says that it could not reach the origin (RFC 9110 sections 15.6.3 to 15.6.5), or with which the origin says
- * that it fails.
- */
-const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
-
-/** Failures in which the connection broke, in contrast to silence. */
-const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
-
-/** Whether the origin itself refused a connection. A network that does not lead there is something else. */
-function isNotTaken({ code, cause }: OriginFailure): boolean {
-  if (code === 'ORIGIN_CONNECT_REFUSED') return true
-  const reset = systemCode(cause) === 'ECONNRESET'
-  return reset && (code === 'ORIGIN_CONNECT_FAILED' || code === 'ORIGIN_TLS_FAILED')
-}
-
-/** Statuses with which an origin refuses one of several requests. */
-const refusalStatuses: ReadonlySet<number> = new Set([429, 503])
-
-/** The longest Retry-After for which a request waits that is sent again. Clients that wait longer for a head give up. */
-const longestRetryAfter: Milliseconds = 5000
-
-/** The most times that a request is sent again because the origin refused it as one of several: from 16 connections to 1, and once more. */
-const mostRefusals = 5
-
-/** Idempotent methods (RFC 9110 section 9.2.2). */
-const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
-
-/** Safe methods (RFC 9110 section 9.2.1) that archives have. */
-function isSafe({ method, content = noContent }: OriginRequest): boolean {
-  return content.kind === 'none' && (method === 'GET' || method === 'HEAD')
-}
-
-function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
-  return content.kind === 'none' && IDEMPOTENT.includes(method)
 }

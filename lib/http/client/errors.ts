@@ -162,16 +162,14 @@ export class OriginFailure extends Failure {
     const facts: Facts = { origin, phase, ...known, ...(phase === 'tls' ? { reason } : {}) }
     const filled = (sentence: string) =>
       sentence.replace(/\{(\w+)\}/g, (_, name) => String(facts[name]))
-    super(
-      filled(message),
-      {
-        code,
-        fault: downstream.includes(code) ? 'downstream' : 'upstream',
-        publicText: (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? filled(text),
-        facts,
-        cause,
-      },
-    )
+    super(filled(message), {
+      code,
+      fault: downstream.includes(code) ? 'downstream' : 'upstream',
+      publicText:
+        (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? filled(text),
+      facts,
+      cause,
+    })
     this.phase = phase
     this.origin = origin
   }

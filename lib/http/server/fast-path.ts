@@ -380,13 +380,14 @@ class FastResponse implements ResponseWriter {
 
   write(block: Buffer, taken: WriteListener): void {
     if (this.#held !== undefined) return void this.#held.push(() => this.write(block, taken))
-    // A chunk of no bytes would be the last one.
-    if (block.length === 0) return taken()
+    // A block without bytes makes the head leave. As a chunk it would be the last one.
+    if (block.length === 0 && this.#head === '') return taken()
     this.#left = true
-    const before = this.#chunked ? this.#head + chunkStart(block.length) : this.#head
+    const inChunks = this.#chunked && block.length > 0
+    const before = inChunks ? this.#head + chunkStart(block.length) : this.#head
     this.#head = ''
     const parts = before === '' ? [block] : [before, block]
-    writeNow(this.#to.socket, this.#chunked ? [...parts, chunkEnd] : parts, taken)
+    writeNow(this.#to.socket, inChunks ? [...parts, chunkEnd] : parts, taken)
   }
 
   trailers(fields: Fields): void {

@@ -28,7 +28,8 @@ type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {
   /** The part to which the next byte belongs. */
-  #step: 'size' | 'blank' | 'extension' | 'size-LF' | 'data' | 'data-CR' | 'data-LF' | 'trailers' = 'size'
+  #step: 'size' | 'blank' | 'extension' | 'size-LF' | 'data' | 'data-CR' | 'data-LF' | 'trailers' =
+    'size'
   #digits = 0
   #extension = 0
   /** The size of the chunk as far as it is read, then the bytes of it still to come. */

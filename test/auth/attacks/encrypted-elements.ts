@@ -3,7 +3,7 @@
  * attribute.
  */
 import t from 'tap'
-import { encryptElement } from '../../../dev/idp/encrypt.ts'
+import { encryptElement } from '../../../demo/idp/encrypt.ts'
 import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { attackedLab, edit, good } from '../../fixtures/saml/attack-toolkit.ts'
 import { rsaPair } from '../../fixtures/saml/keys.ts'

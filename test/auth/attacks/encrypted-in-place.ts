@@ -3,8 +3,8 @@
  * stranger makes of that.
  */
 import t from 'tap'
-import { encryptElement } from '../../../dev/idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
+import { encryptElement } from '../../../demo/idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../demo/idp/response.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { ns } from '../../../lib/saml/xml/vocabulary.ts'
 import { edit } from '../../fixtures/saml/attack-toolkit.ts'

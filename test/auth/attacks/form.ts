@@ -3,8 +3,8 @@
  */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { encryptElement } from '../../../dev/idp/encrypt.ts'
-import { writeResponse } from '../../../dev/idp/response.ts'
+import { encryptElement } from '../../../demo/idp/encrypt.ts'
+import { writeResponse } from '../../../demo/idp/response.ts'
 import { ns, status } from '../../../lib/saml/xml/vocabulary.ts'
 import { makeClient } from '../../fixtures/http/origin-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'

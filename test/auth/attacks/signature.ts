@@ -2,8 +2,8 @@
  * Signatures and encryption that are not what they should be.
  */
 import { createHmac } from 'node:crypto'
-import { encryptElement } from '../../../dev/idp/encrypt.ts'
-import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
+import { encryptElement } from '../../../demo/idp/encrypt.ts'
+import { assertionXml, responseXml } from '../../../demo/idp/response.ts'
 import { signatureMethods } from '../../../lib/saml/signature/method.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { digestMethods, ns } from '../../../lib/saml/xml/vocabulary.ts'

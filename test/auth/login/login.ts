@@ -1,5 +1,5 @@
 import t from 'tap'
-import { profiles } from '../../../dev/idp/profile.ts'
+import { profiles } from '../../../demo/idp/profile.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { checkRedirectSignature, readRedirect } from '../../../lib/saml/binding/redirect.ts'
 import { verifySignature } from '../../../lib/saml/signature/signature.ts'

@@ -3,7 +3,7 @@
  */
 import { rmSync } from 'node:fs'
 import t from 'tap'
-import type { DevUser } from '../../../dev/idp/profile.ts'
+import type { DevUser } from '../../../demo/idp/profile.ts'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { formOf, hrefOf, htmlOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
 import { alice, type ScriptedIdp } from '../../fixtures/saml/idp.ts'

@@ -4,9 +4,11 @@
 import t from 'tap'
 import type { Build } from '../../../lib/cache/builds/build.ts'
 import {
+  answerLine,
   buildOfList,
   decodeBuild,
   encodeBuild,
+  lackingLine,
   listText,
 } from '../../../lib/cache/builds/build-file.ts'
 import { spdxText } from '../../../lib/cache/builds/spdx.ts'
@@ -50,6 +52,24 @@ t.test('a record that was open when the service died is interrupted', async t =>
   t.equal(interrupted(encodeBuild(open, true)), true)
   t.equal(interrupted(encodeBuild(open, false)), false)
   t.equal(interrupted(encodeBuild({ ...open, interrupted: true }, false)), true)
+})
+
+t.test('lines are appended while it is recorded, and a crash may break the last ones', async t => {
+  const late = 'http://archive.example.org/late'
+  const text = encodeBuild({ ...build, locked: undefined }, true)
+  const lines = [lackingLine(late, 'it was answered 503'), answerLine(late, { status: 404 })]
+  const [lacking = '', answered = ''] = lines
+  const read = (more: string) => {
+    const found = decodeBuild(text + more)
+    if (typeof found === 'string') return found
+    return [found.answers.has(late), found.lacking.has(late)]
+  }
+  t.strictSame(read(lacking), [false, true])
+  t.strictSame(read(lacking + answered), [true, false], 'a later answer counts')
+  t.strictSame(read(answered + lacking), [true, true])
+  t.strictSame(read(lacking + answered.slice(0, -5)), [false, true], 'half a line')
+  t.strictSame(read(`${answered}\0\0\0\n\0\0`), [true, false], 'what never reached the disk')
+  t.equal(read(`{"url\n${answered}`), 'a line is not JSON', 'not at its end')
 })
 
 t.test('what is no record is told, and nothing of it counts', async t => {

@@ -33,16 +33,18 @@ const locked: Build = { ...recorded, locked: 1 }
 
 t.test('what a request gets', async t => {
   const cases = [
-    [recorded, 'a', true, 'file', undefined],
-    [recorded, 'none', true, 'status', undefined],
-    [recorded, 'new', true, 'record', undefined],
-    [recorded, 'late', true, 'record', undefined],
-    [recorded, 'a', false, 'file', undefined],
-    [recorded, 'new', false, 'refuse', /debian\/new is missing .* may not add .* builds\.clients/],
-    [locked, 'a', true, 'file', undefined],
-    [locked, 'none', false, 'status', undefined],
-    [locked, 'new', true, 'refuse', /debian\/new is missing in the build base: .* never recorded/],
-    [locked, 'late', true, 'refuse', /debian\/late is missing .* not recorded: .* 503/],
+    [recorded, 'a', 'yes', 'file', undefined],
+    [recorded, 'none', 'yes', 'status', undefined],
+    [recorded, 'new', 'yes', 'record', undefined],
+    [recorded, 'late', 'yes', 'record', undefined],
+    [recorded, 'a', 'no', 'file', undefined],
+    [recorded, 'new', 'no', 'refuse', /debian\/new is missing .* may not add .* builds\.clients/],
+    [locked, 'a', 'yes', 'file', undefined],
+    [locked, 'none', 'no', 'status', undefined],
+    [locked, 'new', 'yes', 'refuse', /debian\/new is missing in the build base: .* never recorded/],
+    [locked, 'late', 'yes', 'refuse', /debian\/late is missing .* not recorded: .* 503/],
+    [recorded, 'new', 'locking', 'refuse', /not recorded, and the build is being locked/],
+    [recorded, 'a', 'locking', 'file', undefined],
   ] as const
   for (const [build, path, mayRecord, use, sentence] of cases) {
     const decision = decideInBuild(build, url(path), mayRecord)
@@ -50,6 +52,30 @@ t.test('what a request gets', async t => {
     t.equal(decision.use, use, name)
     if (sentence && decision.use === 'refuse') t.match(decision.sentence, sentence, name)
   }
+})
+
+t.test('a locked build knows an index by its hash in the directory of its name', async t => {
+  const hash = 'c'.repeat(64)
+  const by = (directory: string, algorithm = 'SHA256', hex = hash) =>
+    url(`${directory}by-hash/${algorithm}/${hex}`)
+  const indexed: Build = {
+    ...locked,
+    answers: new Map([
+      [url('dists/sid/Release'), { status: 404 }],
+      [url('dists/sid/main/Packages.xz'), { digest: hash, size: 5, lastModified, fields: [] }],
+    ]),
+  }
+  const use = (asked: string, build = indexed) => decideInBuild(build, asked, 'yes')
+  t.match(use(by('dists/sid/main/')), { use: 'file', file: { digest: hash } })
+  t.match(use(by('dists/sid/')), { use: 'file' }, 'from a directory above')
+  for (const other of [
+    by('dists/sid/contrib/'),
+    by('dists/sid/main/', 'SHA256', 'd'.repeat(64)),
+    by('dists/sid/main/', 'MD5Sum', 'c'.repeat(32)),
+  ]) {
+    t.equal(use(other).use, 'refuse', other)
+  }
+  t.equal(use(by('dists/sid/main/'), { ...indexed, locked: undefined }).use, 'record')
 })
 
 t.test('names are those of files, and stand in URLs as they are', async t => {

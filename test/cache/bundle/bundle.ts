@@ -2,15 +2,18 @@
  * Bundles: what is exported from one store and imported into another is served there without the origin.
  */
 import { rmSync } from 'node:fs'
-import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
+import { storeContent } from '../../../lib/cache/bundle/adopt.ts'
 import { exportBundle } from '../../../lib/cache/bundle/export.ts'
 import { importBundle } from '../../../lib/cache/bundle/import-bundle.ts'
 import { type Choice, chooseFiles } from '../../../lib/cache/bundle/indexed.ts'
 import { openSink } from '../../../lib/cache/bundle/sink.ts'
 import { openStore, openStoreForReading, type Store } from '../../../lib/cache/store/store.ts'
+import { Failure } from '../../../lib/errors.ts'
 import { silentLog as log } from '../../../lib/log/log.ts'
 import { tinyArchive } from '../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
@@ -255,4 +258,39 @@ t.test('what is stored and newer stays', async t => {
   await cache.warm(origin.url(release), { 'Cache-Control': 'max-age=0' })
   await cache.stop()
   t.match(await read(bundle, cache.directory), { files: 0, known: urls.length })
+})
+
+t.test('an export follows no link and removes nothing that stands beside it', async t => {
+  const { cache } = await filled(t)
+  const outside = t.testdir({ precious: 'precious', 'bundle.part': { mine: 'mine' } })
+  const precious = join(outside, 'precious')
+  await symlink(precious, join(outside, 'bundle.tar.part'))
+  await write(cache.directory, join(outside, 'bundle.tar'))
+  await write(cache.directory, join(outside, 'bundle'))
+  t.equal(await readFile(precious, 'utf8'), 'precious')
+  t.equal(await readFile(join(outside, 'bundle.part', 'mine'), 'utf8'), 'mine')
+  const given = ['bundle', 'bundle.part', 'bundle.tar', 'bundle.tar.part', 'precious']
+  t.strictSame((await readdir(outside)).sort(), given, 'no temporary name is left')
+})
+
+t.test('whether a content is another one does not depend on the words of its failure', async t => {
+  const wrong = new Failure('other words', { code: 'wrong-digest' })
+  const full = new Failure('it should be stored elsewhere', { code: 'full' })
+  for (const [failure, reason] of [
+    [wrong, 'other-content'],
+    [full, 'not-stored'],
+  ] as const) {
+    const download = {
+      because: undefined,
+      take: () => true,
+      complete: () => {
+        throw failure
+      },
+      discard: () => undefined,
+    }
+    const store = { download: () => download } as unknown as Store
+    const wanted = { digest: 'ab'.repeat(32), size: 1, onRead: () => undefined }
+    const kept = await storeContent(store, wanted, Readable.from([Buffer.from('x')]))
+    t.match(kept, { stored: false, reason })
+  }
 })

@@ -248,7 +248,23 @@ t.test('what may follow our own Host', async t => {
     ['/HTTPS/', 'refuse 400'],
     ['/HTTPS///debian', 'refuse 400'],
     ['/HTTPSX/archive.example.org', 'refuse 404'],
-    ['/debian/dists/stable/InRelease', 'refuse 404'],
+    // The prefixes that apt-cacher-ng comes with, for the archives that are known here.
+    [
+      '/debian/dists/stable/InRelease',
+      'prefix http://deb.debian.org/debian/dists/stable/InRelease',
+    ],
+    ['//debian/dists/x?y=z', 'prefix http://deb.debian.org/debian/dists/x?y=z'],
+    ['/debian', 'prefix http://deb.debian.org/debian'],
+    ['/debian/', 'prefix http://deb.debian.org/debian/'],
+    ['/debian-security/x', 'prefix http://security.debian.org/debian-security/x'],
+    ['/ubuntu/dists/noble/x', 'prefix http://archive.ubuntu.com/ubuntu/dists/noble/x'],
+    ['/debian.example.org/x', 'prefix http://debian.example.org/x'],
+    ['/debian:8080/x', 'prefix http://debian:8080/x'],
+    ['/_cachesvc/build/base/debian/x', 'prefix http://deb.debian.org/debian/x in base'],
+    ['/Debian/x', 'refuse 404'],
+    ['/debian-archive/x', 'refuse 404'],
+    ['/kali/dists/x', 'refuse 404'],
+    ['/HTTPS///ubuntu/x', 'refuse 400'],
     ['/.hidden/x', 'refuse 404'],
     ['/../x', 'refuse 404'],
     ['/bob@archive.example.org/x', 'refuse 404'],
@@ -269,6 +285,18 @@ t.test('what may follow our own Host', async t => {
   ] as const) {
     t.equal(ask(`GET ${path}`, { hosts: [OWN] }), answer, path)
   }
+})
+
+t.test('prefixes of known archives are those of this proxy alone', async t => {
+  const archive = { hosts: ['archive.example.org'] }
+  t.equal(ask('GET /debian/x', archive), 'steered http://archive.example.org/debian/x')
+  t.equal(
+    ask('GET http://archive.example.org/debian/x'),
+    'proxy http://archive.example.org/debian/x',
+  )
+  t.equal(ask(`GET http://bob:s@${OWN}/debian/x`), 'prefix http://deb.debian.org/debian/x as bob:s')
+  const within = { within: 'archive.example.org:443' }
+  t.equal(ask('GET /debian/x', within), 'intercepted https://archive.example.org/debian/x')
 })
 
 t.test('the operations interface answers whatever Host says', async t => {

@@ -41,10 +41,13 @@ t.test('the configured time counts from the last answer of the origin', async t 
     ['/d/dists/sid/main/installer-amd64/current/images/SHA256SUMS', 60],
     ['/key.asc', 3600],
   ] as const) {
-    t.equal(remaining(path, stored(), T), lifetime, path)
-    t.equal(remaining(path, stored(), T + 10 * SECOND), lifetime - 10)
-    t.equal(remaining(path, stored(), T + lifetime * SECOND), 0, 'at its end it is stale')
-    t.equal(remaining(path, stored({ initialAge: 90 }), T), lifetime, 'age on arrival is no matter')
+    const fields = [['Last-Modified', new Date(T - 864_000 * SECOND).toUTCString()]] as const
+    const entry = stored({ fields })
+    t.equal(remaining(path, entry, T), lifetime, path)
+    t.equal(remaining(path, entry, T + 10 * SECOND), lifetime - 10)
+    t.equal(remaining(path, entry, T + lifetime * SECOND), 0, 'at its end it is stale')
+    const old = stored({ fields, initialAge: 90 })
+    t.equal(remaining(path, old, T), lifetime, 'age on arrival is no matter')
   }
 })
 
@@ -59,7 +62,8 @@ t.test('files that are not below dists are fresh for a tenth of their age', asyn
     ['changed this second', { fields: [modified(0)] }, 0],
     ['changed in the future', { fields: [modified(-600)] }, 0],
     ['without a date, stored ten minutes before', { fields: [tag], stored: T - 600 * SECOND }, 60],
-    ['without a validator', { stored: T - 600 * SECOND }, 3600],
+    ['without a validator', { stored: T - 600 * SECOND }, 0],
+    ['without a validator, with a lifetime', { fields: [['Cache-Control', 'max-age=300']] }, 300],
     [
       'for which the origin states a long time',
       { fields: [modified(600), ['Cache-Control', 'max-age=86400']] },

@@ -46,7 +46,8 @@ function ask(
   path: string,
   { says, after, origin, validated = T, offline = false, negativeUntil, ...rest }: Case = {},
 ): string {
-  const fields = origin === undefined ? [] : [['Cache-Control', origin] as const]
+  const modified = ['Last-Modified', 'Wed, 01 Jan 2020 00:00:00 GMT'] as const
+  const fields = origin === undefined ? [modified] : [modified, ['Cache-Control', origin] as const]
   const decision = lookup({
     stored: after === undefined ? undefined : { ...entry, fields, validated },
     key: entry.key,
@@ -268,4 +269,44 @@ t.test('what an adopted index says about the content', async t => {
   }
   t.equal(ask(POOL, { after: 1, claim: same }), 'store immutable')
   t.equal(ask(INDEX, { after: 7200, claim: same, says: 'max-age=0' }), 'store as-released')
+})
+
+t.test('the fields of the client choose the answer of a file of no archive alone', async t => {
+  const told = (path: string, fields: Fields, more: object = {}) => {
+    const decision = lookup({
+      stored: {
+        ...entry,
+        fields: [
+          ['Content-Type', 'text/html'],
+          ['ETag', '"1"'],
+        ],
+      },
+      key: entry.key,
+      archive: classify(path),
+      directives: requestDirectives(Fields.empty),
+      fields,
+      authorization: false,
+      passthrough: false,
+      config: { offline: false, freshness },
+      now: T,
+      ...more,
+    })
+    return `${decision.use} ${decision.because}`
+  }
+  const cookie = Fields.of(['Cookie', 'a=b'])
+  const browser = Fields.of(['User-Agent', 'Mozilla/5.0'])
+  const json = Fields.of(['Accept', 'application/json'])
+  for (const fields of [cookie, browser, json]) {
+    t.equal(told('/page', fields), 'origin own-fields')
+    t.equal(told('/page', fields, { authorization: true }), 'origin authorization')
+    t.not(told('/page', fields, { config: { offline: true, freshness } }), 'origin own-fields')
+    for (const path of [INDEX, BY_HASH, POOL, '/d/dists/sid/main/installer-amd64/x']) {
+      t.not(told(path, fields), 'origin own-fields', path)
+    }
+  }
+  t.equal(told('/page', json, { stored: undefined }), 'origin own-fields')
+  t.equal(told('/page', browser, { stored: undefined }), 'origin absent')
+  t.equal(told('/page', browser, { stored: undefined, unstorable: true }), 'origin own-fields')
+  const only = { directives: requestDirectives(Fields.of(['Cache-Control', 'only-if-cached'])) }
+  t.equal(told('/page', cookie, only), 'fail only-if-cached')
 })

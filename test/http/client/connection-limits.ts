@@ -52,7 +52,10 @@ for (const [name, refuse] of refusals) {
     )
     t.strictSame([...new Set(texts)], ['200 hello'])
     t.ok(counts.refused < 40, `${counts.refused} refused`)
-    t.match(lowered.at(-1), { connections: 2, because: /^(503|429|ORIGIN_CLOSED|ORIGIN_SEND_FAILED)$/ })
+    t.match(lowered.at(-1), {
+      connections: 2,
+      because: /^(503|429|ORIGIN_CLOSED|ORIGIN_SEND_FAILED)$/,
+    })
     t.match(client.connectionLimits.states(), [{ connections: 2 }])
   })
 }

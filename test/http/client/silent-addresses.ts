@@ -86,24 +86,27 @@ t.test('three addresses, two of them silent', async t => {
   ;(await answer).content.close()
 })
 
-t.test('addresses that are slow and not silent: the first head counts, and none is noted', async t => {
-  const gate = new Gate()
-  const slowly: Script = async answer => {
-    await gate.pass()
-    await reply({ content: 'slow' })(answer)
-  }
-  const { client, clock, origins, silent, url } = await addresses(t, [slowly, silence])
-  const answer = client.request(asking(url, { nextAddressAfter, deadlines: { fields: 60_000 } }))
-  await origins[0]?.arrived('/file')
-  clock.advance(3000)
-  await origins[1]?.arrived('/file')
-  clock.advance(20_000)
-  gate.open()
-  t.equal((await answer).address, '127.0.0.2')
-  t.equal(await textOf((await answer).content), 'slow')
-  await origins[1]?.seen('/file')[0]?.gone
-  t.strictSame(silent, [])
-})
+t.test(
+  'addresses that are slow and not silent: the first head counts, and none is noted',
+  async t => {
+    const gate = new Gate()
+    const slowly: Script = async answer => {
+      await gate.pass()
+      await reply({ content: 'slow' })(answer)
+    }
+    const { client, clock, origins, silent, url } = await addresses(t, [slowly, silence])
+    const answer = client.request(asking(url, { nextAddressAfter, deadlines: { fields: 60_000 } }))
+    await origins[0]?.arrived('/file')
+    clock.advance(3000)
+    await origins[1]?.arrived('/file')
+    clock.advance(20_000)
+    gate.open()
+    t.equal((await answer).address, '127.0.0.2')
+    t.equal(await textOf((await answer).content), 'slow')
+    await origins[1]?.seen('/file')[0]?.gone
+    t.strictSame(silent, [])
+  },
+)
 
 t.test('without the option a deadline notes the address, and the failure names it', async t => {
   const { client, clock, origins, url, port } = await addresses(t, [

@@ -29,7 +29,23 @@ t.test('content comes without its coding, and the end with its trailer fields', 
 
 t.test('what breaks the coding is refused at the byte that does', t => {
   const refused = [
-    ...['g', '\r', '\n', '-', ' ', ';', '5 5', '5 \n', '5\n', '5\rh', '5x', '0x', '5;a\n', '5;\0', '5;a\rb'],
+    ...[
+      'g',
+      '\r',
+      '\n',
+      '-',
+      ' ',
+      ';',
+      '5 5',
+      '5 \n',
+      '5\n',
+      '5\rh',
+      '5x',
+      '0x',
+      '5;a\n',
+      '5;\0',
+      '5;a\rb',
+    ],
     ...['0'.repeat(14), '5\r\nhello0', '5\r\nhello\n', '5\r\nhello\rx', '5\r\nhello\r\n\r'],
     ...['0\r\n\n', '0\r\n:', '0\r\nA b', '0\r\nA: b\n', '0\r\nA: b\r\n ', '0\r\n\rx'],
   ]

@@ -1,6 +1,6 @@
 import { constants, createHash, publicEncrypt, randomBytes, X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { type EncryptionMethods, encryptElement } from '../../../dev/idp/encrypt.ts'
+import { type EncryptionMethods, encryptElement } from '../../../demo/idp/encrypt.ts'
 import {
   decrypt as decryptParts,
   namesOfKeys,

@@ -2,9 +2,9 @@
  * Names and attributes that are encrypted on their own: read as if they had come in the open.
  */
 import t, { type Test } from 'tap'
-import { encryptElement } from '../../../dev/idp/encrypt.ts'
-import { type ProfileName, profiles } from '../../../dev/idp/profile.ts'
-import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
+import { encryptElement } from '../../../demo/idp/encrypt.ts'
+import { type ProfileName, profiles } from '../../../demo/idp/profile.ts'
+import { assertionXml, responseXml } from '../../../demo/idp/response.ts'
 import { logoutRequestXml } from '../../../lib/saml/binding/message-xml.ts'
 import { redirectAddress } from '../../../lib/saml/binding/redirect.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'

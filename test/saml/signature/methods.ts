@@ -1,7 +1,7 @@
 import { constants, createSign, sign } from 'node:crypto'
 import t from 'tap'
 import { SignedXml } from 'xml-crypto'
-import { assertionXml, responseXml } from '../../../dev/idp/response.ts'
+import { assertionXml, responseXml } from '../../../demo/idp/response.ts'
 import { checkRedirectSignature, readRedirect } from '../../../lib/saml/binding/redirect.ts'
 import { readIdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
 import { signatureMethods } from '../../../lib/saml/signature/method.ts'

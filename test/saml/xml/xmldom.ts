@@ -2,7 +2,7 @@
  * Our scan against xmldom: what the scan lets pass, xmldom reads alike. In the program xmldom only reads what is about to be hashed.
  */
 import t from 'tap'
-import { profiles } from '../../../dev/idp/profile.ts'
+import { profiles } from '../../../demo/idp/profile.ts'
 import { canonicalBytes } from '../../../lib/saml/signature/canonical.ts'
 import { messageLimits, metadataLimits, readMessage } from '../../../lib/saml/xml/message.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'

@@ -208,9 +208,7 @@ export class Dialler {
     request: DialRequest,
     trusted: boolean,
   ): Promise<DialledConnection> {
-    const found = isIpLiteral(to.host)
-      ? [to.host]
-      : await this.#addressesOf(to, request)
+    const found = isIpLiteral(to.host) ? [to.host] : await this.#addressesOf(to, request)
     const addresses = trusted ? found : this.#admit(to, found)
     const { clock, introduction } = this.#options
     const { port } = to
@@ -259,10 +257,7 @@ export class Dialler {
     return admitted
   }
 
-  async #secure(
-    connected: DialledConnection,
-    request: DialRequest,
-  ): Promise<DialledConnection> {
+  async #secure(connected: DialledConnection, request: DialRequest): Promise<DialledConnection> {
     const { transport, address } = connected
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
     try {
