@@ -66,8 +66,8 @@ export function isPublicAddress(address: string): boolean {
   const carried = carriedIPv4(groups)
   for (const within of carried) if (special.has(within)) return false
   if (carried.length > 0) return true
-  // IANA assigns global unicast addresses only in 2000::/3. Loopback, unique-local, link-local, site-local, multicast, local-use NAT64,
-  // discard-only and everything unassigned lie outside. The protocol assignments of 2001::/23 (benchmarks, ORCHID, AMT) lie inside.
+  // IANA assigns global unicast addresses only in 2000::/3. Loopback, unique-local, link-local, site-local, multicast, other forms of
+  // local-use NAT64, discard-only and everything unassigned lie outside. The protocol assignments of 2001::/23 (benchmarks, ORCHID, AMT) lie inside.
   const [first = 0, second = 0] = groups
   return first >> 13 === 1 && !(first === 0x2001 && second < 0x200)
 }
@@ -94,7 +94,9 @@ const specialIPv4 = [
 /** The IPv4 addresses that an IPv6 address contains; none for plain IPv6. */
 function carriedIPv4(groups: Groups): readonly string[] {
   const [first, second] = groups
-  const nat64 = first === 0x64 && second === 0xff9b && zero(groups, 2, 6) // RFC 6052
+  // RFC 6052, and RFC 8215 for the translators of one network. There the address is in the last 32 bits only if all bits between are zero.
+  const local = groups[2] === 1 && zero(groups, 3, 6)
+  const nat64 = first === 0x64 && second === 0xff9b && (zero(groups, 2, 6) || local)
   // The third case is IPv4-compatible; `::` and `::1` fall in 0.0.0.0/8.
   if (isMapped(groups) || nat64 || zero(groups, 0, 6)) return [ipv4At(groups, 6)]
   if (first === 0x2002) return [ipv4At(groups, 1)] // 6to4, RFC 3056

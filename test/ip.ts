@@ -122,6 +122,10 @@ t.test('IPv6 that carries IPv4 is judged by what it carries', async t => {
     ['64:ff9b::10.0.0.1', false],
     ['64:ff9b::203.0.113.1', true],
     ['64:ff9b::a9fe:a9fe', false],
+    ['64:ff9b:1::203.0.113.1', true],
+    ['64:ff9b:1::10.0.0.1', false],
+    // Where the address of RFC 6052 section 2.2 may begin earlier, the last 32 bits prove nothing.
+    ['64:ff9b:1:a00:1::203.0.113.1', false],
     ['2002:a00:1::', false],
     ['2002:7f00:1::1', false],
     ['2002:cb00:7101::1', true],

@@ -144,6 +144,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     random: Math.random,
   })
   return {
+    mirrors,
     fetcher,
     unconfirmed,
     negative,

@@ -9,6 +9,7 @@ import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { AnswerParts } from './answering.ts'
 import type { Builds } from './builds/builds.ts'
+import { originRemarks } from './fetch/origin-remarks.ts'
 import type { Https } from './intercept/https.ts'
 import type { OpenListeners } from './listening.ts'
 import { explain } from './operations/explain.ts'
@@ -29,7 +30,15 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    'suites' | 'updates' | 'negative' | 'fetcher' | 'unconfirmed' | 'shares' | 'delays' | 'changes'
+    | 'suites'
+    | 'updates'
+    | 'negative'
+    | 'fetcher'
+    | 'unconfirmed'
+    | 'shares'
+    | 'delays'
+    | 'changes'
+    | 'mirrors'
   > {
   readonly clock: Clock
   readonly version: string
@@ -89,6 +98,7 @@ export async function operationsOf(parts: OperationsParts) {
     verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
   const parents = () => origin.dialler.parents.states()
+  const origins = () => originRemarks(origin, parts.mirrors)
   metrics.read(
     gauges,
     () => suitesBehind(parts),
@@ -107,6 +117,7 @@ export async function operationsOf(parts: OperationsParts) {
     admits: client => rules().policy.clients.has(client),
     warnings: parts.warnings,
     parents,
+    origins,
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
@@ -152,6 +163,8 @@ export async function operationsOf(parts: OperationsParts) {
         ...parts,
         rules: rules(),
         parents,
+        origins,
+        refusedAddresses: authority => origin.dialler.refusedAddresses(authority),
         shared: parts.shared?.state,
         now: clock.now(),
       }),

@@ -121,7 +121,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const rules = settings.current
   const secure = where.secure.length > 0
   const https = await Https.open({ rules, clock, log: log.child({ part: 'https' }), secure })
-  const origin = await originClient(config, options)
+  const origin = await originClient(config, { ...options, rules })
   const days = await StatisticsFile.open(config.cacheDirectory, {
     clock,
     warn: (sentence, facts) => log.warn(sentence, facts),

@@ -62,16 +62,16 @@ t.test('a fill that resumes goes through the redirect again', async t => {
 })
 
 t.test(
-  'a chain ends after five, and a circle at once, with a status that apt does not try again',
+  'a chain ends after ten, and a circle at once, with a status that apt does not try again',
   async t => {
     const origin = await ScriptedOrigin.listen(t)
     const cache = await TestCache.start(t, { origins: [origin] })
-    for (let n = 0; n < 9; n += 1) origin.at(`/a${n}`, to(`/a${n + 1}`))
-    origin.at('/a9', reply({ content: 'hello' }))
+    for (let n = 0; n < 14; n += 1) origin.at(`/a${n}`, to(`/a${n + 1}`))
+    origin.at('/a14', reply({ content: 'hello' }))
     t.equal((await cache.get(origin.url('/a4'))).text, 'hello')
     const answer = await cache.get(origin.url('/a3'))
-    t.equal(answer.status, 503)
-    t.match(answer.text, 'More than 5 redirects')
+    t.equal(answer.status, 520)
+    t.match(answer.text, 'More than 10 redirects')
     origin.at('/circle', to('/there?signature=secret'))
     origin.at('/there', to('/circle'))
     const circle = await cache.get(origin.url('/circle'))
@@ -82,13 +82,13 @@ t.test(
   },
 )
 
-t.test('a redirect to what is no http URL is 503 with a text', async t => {
+t.test('a redirect to what is no http URL is 520 with a text', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const cache = await TestCache.start(t, { origins: [origin] })
   for (const location of ['ftp://127.0.0.1/x', 'file:///etc/passwd', 'http://', 'javascript:0']) {
     origin.at(deb, to(location))
     const answer = await cache.get(origin.url(deb))
-    t.equal(answer.status, 503, location)
+    t.equal(answer.status, 520, location)
     t.match(answer.text, /redirect/)
   }
 })
@@ -110,7 +110,7 @@ t.test('http leads to https, but https never back to http', async t => {
   secure.at('/down', to(plain.url('/open')))
   plain.at('/open', reply({ content: 'anybody may have changed this' }))
   const refused = await cache.get(secure.url('/down'))
-  t.equal(refused.status, 503)
+  t.equal(refused.status, 520)
   t.match(refused.text, 'from https to http')
   t.equal(plain.seen('/open').length, 0)
 })

@@ -70,7 +70,8 @@ export function originStatusResponse(
       } as const)
   const facts = { ...outcome, ...about }
   const plain = said.gives === true && !ours && about.parent === undefined
-  const reason = status === 403 && !plain ? phrase(sentence) : undefined
+  const words = status === 403 ? !plain : hasOwnPhrase(status)
+  const reason = words ? phrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
 
@@ -80,9 +81,17 @@ export function originStatusResponse(
  */
 const lastingFailures: ReadonlySet<number> = new Set([501, 505, 511])
 
+/** Whether the reason phrase says who answered what. apt shows nothing else of a response. */
+function hasOwnPhrase(status: number): boolean {
+  return status >= 500 || status === 402 || status === 429
+}
+
 /** The possible causes when an origin refuses a plain request. */
 const suspicion =
   ' If it answers without this proxy, it refuses the agent or Via of the proxy: see `user_agent`, `via` and `passthrough_domains` in cachesvc.yaml.'
+/** What to do about 429 (Too Many Requests). */
+const limits = ' It limits requests or connections: see `archives[].connections` in cachesvc.yaml.'
+
 /** A sentence that says which side answered with this status. */
 export function answerOf(
   { origin, parent }: FileFacts,
@@ -93,8 +102,10 @@ export function answerOf(
   }: { readonly when?: string; readonly gives?: boolean | undefined } = {},
 ): string {
   if (parent === undefined) {
-    const suspected = status === 403 && !gives
-    return `The origin ${origin} answered ${status}${when}.${suspected ? suspicion : ''}`
+    // Some servers answer 500 to what they do not expect in a request.
+    const suspected = (status === 403 || status >= 500) && !gives
+    const hint = status === 429 ? limits : suspected ? suspicion : ''
+    return `The origin ${origin} answered ${status}${when}.${hint}`
   }
   if (!isOfParent(status, parent) && status < 500) {
     return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
@@ -120,6 +131,9 @@ const statusOf: Readonly<Record<string, number>> = {
   RELEASE_OUTDATED: 520,
   RELEASE_REFUSED: 520,
   REDIRECT_LOOP: 508,
+  REDIRECT_REFUSED: 520,
+  ORIGIN_MALFORMED: 520,
+  ORIGIN_HEAD_TOO_LARGE: 520,
   STALE_FORBIDDEN: 504,
   offline: 504,
 }
@@ -130,7 +144,9 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   if (refusal !== undefined) return refusedResponse(asked.request, refusal)
   const { code } = failure
   const { origin, parent } = asked.file.about
-  const way = `${origin}, ${parentPhrase(failure, parent)}${code}`
+  const { address } = failure.facts
+  const at = typeof address === 'string' && parent === undefined ? ` at ${address}` : ''
+  const way = `${origin}${at}, ${parentPhrase(failure, parent)}${code}`
   const late = code === 'ORIGIN_FIELDS_TIMEOUT' ? ` ${lateAdvice}.` : ''
   const sentence = `${failure.publicText} (${way})${late}${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
@@ -254,16 +270,24 @@ export function tooManyConnectionsResponse(request: Request, most: number | unde
 /** The policy's refusal in a failure, because some rules are checked only after DNS or a redirect. Undefined for other failures. */
 export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof OriginFailure && error.code === 'ORIGIN_ADDRESS_REFUSED') {
-    const { origin } = error
-    return {
-      deny: 'public-address',
-      sentence: `${origin} is refused because its name leads to no public address and is in no list; add ${origin} to \`private_domains\` to allow it.`,
-    }
+    return addressRefusal(error.origin, String(error.facts['address']))
   }
   if (error instanceof RedirectRefused && error.deny !== undefined) {
     return { deny: error.deny, sentence: error.publicText }
   }
   return undefined
+}
+
+/** The refusal of a host whose name leads to these addresses only, which are not public. */
+export function addressRefusal(origin: string, addresses: string): Refusal {
+  const madeUp = addresses.split(', ').every(address => /^198\.1[89]\./.test(address))
+  const advice = madeUp
+    ? 'the resolver makes such addresses up (fake-IP): use another one, or add 198.18.0.0/15 to `private_domains`'
+    : `add ${origin} or the network to \`private_domains\` to allow it`
+  return {
+    deny: 'public-address',
+    sentence: `${origin} is refused because its name leads to ${addresses}, which is not public, and is in no list; ${advice}.`,
+  }
 }
 
 function sentenceResponse(
@@ -292,9 +316,9 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
   if (refusal !== undefined) return refusedResponse(request, refusal)
   if (error instanceof Failure && error.fault !== 'internal') {
     const facts = { outcome: 'failed', because: error.code } as const
-    return sentenceResponse(request, error.fault === 'upstream' ? 503 : 400, error.publicText, {
-      facts,
-    })
+    const status = error.fault === 'upstream' ? (statusOf[error.code] ?? 503) : 400
+    const reason = status >= 500 ? phrase(error.publicText) : undefined
+    return sentenceResponse(request, status, error.publicText, { facts, reason })
   }
   log.error('a request failed unexpectedly', { id: request.id, error })
   const sentence = `This proxy failed to answer; its log knows more about request ${request.id}.`

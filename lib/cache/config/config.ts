@@ -37,7 +37,19 @@ export function configOf(file: FileValues, overrides: Overrides, surroundings: U
   const listenSecure: ListenAddress | undefined =
     listenPortSecure === 0 ? undefined : { address: listenAddress, port: listenPortSecure }
   const listen = listenOf(file, overrides.listen)
-  return { ...settings, cacheDirectory, listen, listenSecure, knownArchives: builtInArchives() }
+  const privateDomains = file.privateDomains.flatMap(one => ('network' in one ? [] : [one]))
+  const privateNetworks = file.privateDomains.flatMap(one =>
+    'network' in one ? [one.network] : [],
+  )
+  return {
+    ...settings,
+    privateDomains,
+    privateNetworks,
+    cacheDirectory,
+    listen,
+    listenSecure,
+    knownArchives: builtInArchives(),
+  }
 }
 
 /** The addresses to listen at. The examples on the pages name the first one. */

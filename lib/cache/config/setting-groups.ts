@@ -23,6 +23,7 @@ import {
   setting,
 } from '../../config/settings.ts'
 import {
+  addressFamilies,
   bucketUrl,
   calendarDay,
   hostName,
@@ -68,6 +69,16 @@ export const archives = listOfGroups(
     ),
     redirects: optionalSetting(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
+    ),
+    connections: optionalSetting(
+      integer(1, 10_000),
+      'that of `limits.origin_connections`',
+      'archives:\n  - origins: [archive.example.org/debian]\n    connections: 2',
+    ).says(
+      'Most connections to each origin of this archive at a time, in place of `limits.origin_connections`. apt has one connection to an archive, and some archives allow an address only a few. Without this setting cachesvc finds that out: when an origin refuses some of several connections (429, 503, a reset or no connection), it gets half as many, what it refused is asked again, and the number rises by one a minute.',
+    ),
+    address_family: optionalSetting(oneOf(...addressFamilies), 'that of `address_family`').says(
+      'Which addresses of the origins of this archive are used, as with `address_family`.',
     ),
     clients: setting(listOf(network, 'networks'), []).says(
       'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',

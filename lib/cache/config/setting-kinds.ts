@@ -14,7 +14,7 @@ import {
   type Scheme,
   type TargetUri,
 } from '../../http/message/target.ts'
-import { isIP } from '../../ip.ts'
+import { isIP, parseNetwork } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
 
@@ -66,6 +66,26 @@ export const hostPattern: Kind<HostPattern> = kind(
   { name: 'host pattern', json: string },
   readHostPattern,
 )
+
+/** A network, whose addresses count as public. */
+export interface ListedNetwork {
+  readonly network: string
+}
+
+/** A line of a host list that can name networks as well. An address without a prefix length is a host. */
+export const hostOrNetwork: Kind<HostPattern | ListedNetwork> = kind(
+  { name: 'host pattern or network', json: string },
+  (found): ReadResult<HostPattern | ListedNetwork> => {
+    if (typeof found !== 'string' || !found.includes('/')) return readHostPattern(found)
+    const read = parseNetwork(found.trim())
+    return typeof read === 'string'
+      ? readFailure(read)
+      : readResult({ network: `${read.address}/${read.prefix}` })
+  },
+)
+
+/** The families of addresses that origins can be asked at. */
+export const addressFamilies = ['any', 'ipv4', 'ipv6'] as const
 
 /** Two times of the day, in minutes since midnight. */
 export interface TimesOfDay {

@@ -27,8 +27,10 @@ import {
   verification,
 } from './setting-groups.ts'
 import {
+  addressFamilies,
   fieldText,
   hostName,
+  hostOrNetwork,
   hostPattern,
   ipAddress,
   mirror,
@@ -105,11 +107,12 @@ export const settings = group('', {
     'Hosts whose files are fetched or tunnelled but never stored. This list takes precedence over `domains`.',
   ),
   private_domains: setting(
-    listOf(hostPattern, 'host patterns'),
+    listOf(hostOrNetwork, 'host patterns or networks'),
     [],
-    'private_domains:\n  - repo.corp.example.org\n  - 192.0.2.7:8080',
+    'private_domains:\n  - repo.corp.example.org\n  - 192.0.2.7:8080\n  - 198.51.100.0/24',
   ).says(
     'Hosts that may have a private address, patterns as under `domains`. Their files are fetched and stored. Unlike `domains` this list refuses no other host: with it alone, all hosts at public addresses stay allowed.',
+    'A network, such as `198.18.0.0/15`, is a network whose addresses count as public: every allowed name may lead there, at the ports of `ports`. Use it where the resolver makes addresses up for all names, as some VPN and proxy programs do (fake-IP), and only where no machine in that network is to be protected from clients of this proxy.',
   ),
   clients: setting(
     listOf(network, 'networks'),
@@ -142,6 +145,9 @@ export const settings = group('', {
       'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
       'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
     ),
+  address_family: setting(oneOf(...addressFamilies), 'any').says(
+    'Which addresses of origins and parent proxies are used: those of IPv4, those of IPv6, or both. It is to cachesvc what `Acquire::ForceIPv4` and `Acquire::ForceIPv6` are to apt. An origin that is written as an address has that one. An address that takes connections and then misses a deadline comes last for some minutes whatever is set here. A reload changes it for new connections.',
+  ),
   user_agent: optionalSetting(
     fieldText,
     '`Debian APT-HTTP/1.3 (cachesvc/VERSION)`',

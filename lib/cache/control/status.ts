@@ -17,7 +17,7 @@ export type Status = Awaited<ReturnType<typeof statusOf>>
 
 /** The state of the service now. Moments are ISO 8601, sizes are bytes, times are seconds. */
 export async function statusOf(sources: OperationsSources) {
-  const { version, config, clock, addresses, listeners, parents } = sources
+  const { version, config, clock, addresses, listeners, parents, origins } = sources
   const { is, because, full, cautions } = await serviceState(sources)
   const { started, rates, connections, waitingForRate, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
@@ -36,6 +36,7 @@ export async function statusOf(sources: OperationsSources) {
     }),
     setup: `${reachableUrl(config, addresses(), listeners())}/_cachesvc/setup`,
     ...(config.parentProxy && { parents: parents() }),
+    origins: origins(),
     connections,
     ...(waitingForRate > 0 && { waitingForRate }),
     unconfirmed: sources.unconfirmed().map(({ since, lasts, ...origin }) => ({
@@ -135,6 +136,9 @@ export function statusText(status: Status): string {
       const figures = `${count(answered)} answered, ${count(failed)} failed`
       return line(at === 0 ? 'Parents' : '', `${name}: ${figures}${state}`)
     }),
+    ...status.origins
+      .slice(0, mostListed)
+      .map(({ origin, text }, n) => line(n === 0 ? 'Origins' : '', `${origin} ${text}`)),
     line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
     ...rows,
     ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),

@@ -47,6 +47,10 @@ const failures = {
     '{origin} has no Release file any more of a suite that it had',
     'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
   ],
+  ORIGIN_PAUSED: [
+    '{origin} answered {status} a moment ago and is left alone for {seconds} s',
+    'The origin answered {status} a moment ago, and is asked again in {seconds} seconds.',
+  ],
   // Another try does not help.
   REDIRECT_LOOP: ['redirects in a circle: {circle}', 'The origin redirects in a circle: {circle}.'],
   ORIGIN_REFUSES_REST: [
@@ -126,6 +130,11 @@ export function fetchFailure<Kind extends Code>(
 /** The failure of an origin that has not answered in time. `fate` says what the client can do. */
 export function slowOrigin(origin: string, fate = 'try again'): Failure {
   return fetchFailure('ORIGIN_SLOW', { origin, fate })
+}
+
+/** The failure of an origin that is left alone because its last answer had this status. */
+export function restingOrigin(origin: string, status: number, seconds: number): Failure {
+  return fetchFailure('ORIGIN_PAUSED', { origin, status, seconds })
 }
 
 /** Whether the origin is at fault. Then another request can help, unlike when the disk fails or the service stops. */

@@ -10,14 +10,16 @@ import { explainError, Failure, systemCode, unreadableReason } from '../../error
 import { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { ParentRules } from '../../http/client/dialling/parents.ts'
-import { isPublicAddress } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
-import { compileParent, isAskedThrough } from '../policy/routing.ts'
+import { isAllowedAddress, type Rules } from '../policy/policy.ts'
+import { archivesAt, compileParent, isAskedThrough } from '../policy/routing.ts'
 
 interface ClientParts {
+  /** The rules in force: some settings take effect with a reload. */
+  readonly rules: () => Rules
   readonly clock: Clock
   readonly blocks: BlockPool
   readonly lookup?: Lookup
@@ -27,13 +29,36 @@ interface ClientParts {
 /** Makes the client. Throws a Failure with one sentence when a file of `https.origin_ca` cannot be used. */
 export async function originClient(
   config: Config,
-  { clock, blocks, lookup, log }: ClientParts,
+  { rules, clock, blocks, lookup, log }: ClientParts,
 ): Promise<OriginClient> {
   const { connect, fields, content } = config.timeouts
   return new OriginClient({
     clock,
     blocks,
-    isPublic: isPublicAddress,
+    isPublic: address => isAllowedAddress(address, rules().policy),
+    familyOf: authority => {
+      const { archives, addressFamily } = rules().config
+      const own = archivesAt(authority, archives).find(one => one.addressFamily !== undefined)
+      return own?.addressFamily ?? addressFamily
+    },
+    connectionsTo: authority => {
+      const { archives } = rules().config
+      if (archives.length === 0) return undefined
+      const own = archivesAt(authority, archives).flatMap(({ connections = [] }) => connections)
+      return own.length === 0 ? undefined : Math.min(...own)
+    },
+    onSilent: ({ origin, address }) =>
+      log.warn('an address of an origin takes connections and stays silent; it comes last now', {
+        origin,
+        address,
+      }),
+    onFewerConnections: ({ origin, connections, because }) =>
+      log.warn('an origin refuses some of several connections; it gets fewer', {
+        origin,
+        connections,
+        because,
+        setting: 'archives.connections',
+      }),
     parents: config.parentProxy && parentRules(config.parentProxy, log),
     ca: await trustedAuthorities(config, log),
     deadlines: { lookup: connect, connect, tls: connect, parent: connect, fields, content },

@@ -30,11 +30,12 @@ import {
   type TargetUri,
 } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
-import { fetchFailure, isUpstream, slowOrigin } from './failures.ts'
+import { fetchFailure, isUpstream, restingOrigin, slowOrigin } from './failures.ts'
 import type { LateHeads } from './late-heads.ts'
 import type { FileCredentials, OriginCredentials } from './origin-credentials.ts'
 
@@ -73,10 +74,17 @@ export function askOrigins(parts: AskParts): Ask {
     // Some archives admit only agents that begin with the name of apt's.
     const agent = config.userAgent ?? `Debian APT-HTTP/1.3 (cachesvc/${version})`
     const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
-    return mirrors.ask(question, (uri, others, { fresh = anew, ...pace }) => {
+    return mirrors.ask(question, async (uri, others, { fresh = anew, ...pace }) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
       const asked = { method, fields, fresh, within, ...pace, credentials, wanted }
-      return follow(uri, asked, parts)
+      try {
+        const answer = await follow(uri, asked, parts)
+        mirrors.followed(wanted)
+        return answer
+      } catch (error) {
+        if (error instanceof RedirectRefused) mirrors.refused(wanted, error)
+        throw error
+      }
     })
   }
 }
@@ -98,8 +106,14 @@ type Asked = Pick<
   'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate'
 > & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
-/** The most successive redirects that are followed. A chain of archives rarely has two. */
-const maxRedirects = 5
+/** The most successive redirects that are followed, as many as apt follows. */
+const maxRedirects = 10
+
+/**
+ * The silence of one address of an origin after which the next one is asked as well. A client with a stored file waits a second longer
+ * (`timeouts.revalidation`), and one without a stored file until the third address has had its time.
+ */
+const nextAddressAfter: Milliseconds = 3000
 
 /**
  * Asks an origin and follows its redirects. Resolves to the response and its URI. A redirect that is left to the client gets an absolute
@@ -122,7 +136,9 @@ async function follow(
     const { trusted } = admission
     if (!isSameServer(uri, from)) own = undefined
     const authorization = own?.at(uri)
-    const response = await origin.request({ ...request, uri, trusted, authorization })
+    const response = whole(
+      await origin.request({ ...request, uri, trusted, authorization, nextAddressAfter }),
+    )
     const refuses = response.status === 401 || response.status === 403
     if (own !== undefined && authorization !== undefined && refuses) {
       log.warn('an origin refuses the credentials that this proxy has for it', {
@@ -151,6 +167,11 @@ async function follow(
       throw new RedirectRefused(uri, `More than ${maxRedirects} redirects in a row.`)
     }
   }
+}
+
+/** A 203 is a 200 that a proxy on the way has transformed (RFC 9110 section 15.3.4). Checksums tell whether it is the file. */
+function whole(response: OriginResponse): OriginResponse {
+  return response.status === 203 ? { ...response, status: 200 } : response
 }
 
 function isSameServer(one: TargetUri, other: TargetUri): boolean {
@@ -215,6 +236,7 @@ function withoutQuery(uri: string): string {
  * - An origin has ten seconds for a head while another one could answer. The last one gets the configured deadlines, and more time where
  *   no other one has answered at all (late-heads.ts).
  * - A request that waits for a connection because all are in use says nothing about the origin.
+ * - An archive with one origin has no next one. When that fails, stored files answer, and asking for each request would keep a ban alive.
  */
 
 interface MirrorParts {
@@ -286,17 +308,23 @@ interface Round {
 export class Mirrors {
   readonly #parts: MirrorParts
   readonly #rests: Rests
+  /** The archives with one origin whose last answer said that it fails. */
+  readonly #pauses: Rests<{ readonly status: number; readonly untilForAll: Milliseconds }>
+
+  /** For files whose last redirect was not followed, the sentence that says why. */
+  readonly #refused = recentEntries<string, string>(mostRefused)
 
   constructor(parts: MirrorParts) {
     this.#parts = parts
     this.#rests = new Rests(parts.clock)
+    this.#pauses = new Rests(parts.clock, { first: shortestPause, longest: shortestPause })
   }
 
   /** The first answer that settles the question, else the first refusal or failure. */
   async ask(question: Question, askOne: AskOne): Promise<Answer> {
     const all = this.#parts.places(question.uri)
     const round: Round = { question, askOne, others: all.length > 1, refusals: [], failed: [] }
-    if (!round.others) return this.#patiently(round, question.uri)
+    if (!round.others) return this.#askOnly(round)
     const places = all.filter(place => question.except?.has(originName(place)) !== true)
     const { healthy, failing } = this.#rests.inTurn(places, originName)
     for (const [i, place] of [...healthy, ...failing].entries()) {
@@ -309,6 +337,64 @@ export class Mirrors {
       return found
     }
     return this.#withoutFile(round, healthy)
+  }
+
+  /**
+   * Asks the only origin of an archive. After an answer that says that it fails, it is not asked about stored files for a while, and after
+   * 429 (Too Many Requests) about no file for a shorter one.
+   */
+  async #askOnly(round: Round): Promise<Answer> {
+    const { clock, log } = this.#parts
+    const { uri, stored } = round.question
+    const name = originName(uri)
+    const rest = this.#pauses.reason(name)
+    const alone = rest !== undefined && (stored !== undefined || clock.elapsed() < rest.untilForAll)
+    if (alone) {
+      const seconds = Math.ceil(this.#pauses.left(name) / 1000)
+      throw restingOrigin(name, rest.status, seconds)
+    }
+    const answer = await this.#patiently(round, uri)
+    const { status, fields } = answer.response
+    if (!pausesOrigin(status)) {
+      this.#pauses.forget(name)
+      return answer
+    }
+    const asked = Math.min(retryAfter(fields, clock.now()), longestPause)
+    const pause = Math.max(shortestPause, asked)
+    const untilForAll = status === 429 ? clock.elapsed() + Math.min(pause, longestForAll) : 0
+    if (asked > shortestPause) {
+      const target = formatUri(uri)
+      log.warn('an origin asks to be left alone for a while', {
+        target,
+        status,
+        seconds: asked / 1000,
+      })
+    }
+    this.#pauses.note(name, { least: pause, because: { status, untilForAll } })
+    return answer
+  }
+
+  /** The origins that are left alone now because they answered that they fail. */
+  pauses(): readonly OriginPause[] {
+    return this.#pauses.names().flatMap(origin => {
+      const { status } = this.#pauses.reason(origin) ?? {}
+      return status === undefined ? [] : [{ origin, status, left: this.#pauses.left(origin) }]
+    })
+  }
+
+  /** Notes that the redirect for a file is not followed. */
+  refused(wanted: TargetUri, { publicText }: RedirectRefused): void {
+    this.#refused.set(formatUri(wanted), publicText)
+  }
+
+  /** Notes that an origin has answered for a file. */
+  followed(wanted: TargetUri): void {
+    if (this.#refused.size > 0) this.#refused.delete(formatUri(wanted))
+  }
+
+  /** The sentence about the last redirect for a file, if it was not followed. */
+  refusedRedirect(wanted: TargetUri): string | undefined {
+    return this.#refused.get(formatUri(wanted))
   }
 
   brokeOff(place: TargetUri): void {
@@ -401,9 +487,32 @@ export class Mirrors {
 
   #note(place: TargetUri, fields?: Fields): void {
     const asked = fields === undefined ? 0 : retryAfter(fields, this.#parts.clock.now())
-    this.#rests.note(originName(place), Math.min(asked, longestRest))
+    this.#rests.note(originName(place), { least: Math.min(asked, longestRest) })
   }
 }
+
+/** An origin that is left alone for a while. */
+export interface OriginPause {
+  readonly origin: string
+  /** The status with which it said that it fails. */
+  readonly status: number
+  readonly left: Milliseconds
+}
+
+/** The time for which an origin that fails is asked nothing about stored files, unless its Retry-After names a longer one. */
+const shortestPause: Milliseconds = 5000
+/** The longest such time. Clients may miss a new Release file meanwhile. */
+const longestPause: Milliseconds = 120_000
+/** The longest time for which an origin that limits requests is asked for no file at all. */
+const longestForAll: Milliseconds = 30_000
+
+/** Whether an answer says that the origin fails, or refuses all files for now, and not only this one. */
+function pausesOrigin(status: number): boolean {
+  return status >= 500 || status === 402 || status === 408 || status === 429
+}
+
+/** The refused redirects that are remembered for `explain`. */
+const mostRefused = 100
 
 /** The name of an origin in `Question.except`. */
 export function originName(place: TargetUri): string {

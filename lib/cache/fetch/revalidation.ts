@@ -1,7 +1,7 @@
 /**
  * Decides the answer for a stored file once the origin has been asked about it. The client waits for the origin no longer than the
  * configured time. After that, and when the origin fails, it gets the stored copy, and the answer says so. A refusal of the origin, or
- * its statement that the file is gone, counts. A failure (5xx, 408, 429, an unusable answer) does not. `GoneFiles` decides whether an
+ * its statement that the file is gone, counts. A failure (5xx, 402, 408, 429, an unusable answer) does not. `GoneFiles` decides whether an
  * origin that says a stored file is gone is broken.
  */
 
@@ -88,7 +88,9 @@ export function isOriginFailure(
   found: Pick<OriginAnswer, 'status' | 'fields' | 'parent'>,
 ): boolean {
   const { status, parent } = found
-  return !isAnswer(found) || status === 408 || status === 429 || isOfParent(status, parent)
+  // 402 is the answer of package hosts when their customer has used up a quota.
+  const refusesAll = status === 402 || status === 408 || status === 429
+  return !isAnswer(found) || refusesAll || isOfParent(status, parent)
 }
 
 /**

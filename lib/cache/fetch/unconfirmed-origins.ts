@@ -61,7 +61,7 @@ interface Failing {
 /** The codes of failures that say nothing about the origin: this proxy did not ask it, or all connections to it were in use. */
 const unasked: ReadonlySet<string> = new Set([
   ...['offline', 'NOT_SHARED', 'TOO_MANY_FETCHES'],
-  ...['ORIGIN_QUEUE_FULL', 'ORIGIN_QUEUE_TIMEOUT', 'ORIGIN_CREDENTIALS_READABLE'],
+  ...['ORIGIN_QUEUE_FULL', 'ORIGIN_QUEUE_TIMEOUT', 'ORIGIN_CREDENTIALS_READABLE', 'ORIGIN_PAUSED'],
 ])
 
 /** The codes of failures with which a name that clients invent is answered as well. */

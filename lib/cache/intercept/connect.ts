@@ -5,7 +5,9 @@
 import type { Clock } from '../../async/clock.ts'
 import { withDeadline } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
+import type { DialledConnection } from '../../http/client/connection.ts'
 import type { Dialler } from '../../http/client/dialling/dialler.ts'
+import { longSilence } from '../../http/client/dialling/silent-addresses.ts'
 import type { Request } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
@@ -103,6 +105,8 @@ async function tunnel(
 ): ReturnType<ConnectHandler> {
   const origin = formatAuthority(authority)
   const late = () => slowOrigin(origin)
+  const begun = clock.elapsed()
+  let far: DialledConnection | undefined
   const via = viaChain(appendVia(request.fields, request.version, pseudonym))
   try {
     const { up, down, because } = await openTunnel({
@@ -114,14 +118,19 @@ async function tunnel(
       dial: async signal => {
         const after = clientPatience(rules().config.timeouts)
         const limit = { clock, after, signal, late, aborted: late }
-        const { transport } = await withDeadline(limit, stop =>
+        far = await withDeadline(limit, stop =>
           dialler.dial({ authority, use: 'tunnel', trusted, via, signal: stop }),
         )
         onOpen()
-        return transport
+        return far.transport
       },
       onBytes,
     })
+    // A client that closes a tunnel out of which nothing came has waited for the far end: apt does so after 30 seconds.
+    if (far !== undefined && parentOf(authority, rules().policy) === undefined) {
+      if (down > 0) dialler.silent.heard(far)
+      else if (up > 0 && clock.elapsed() - begun >= longSilence) dialler.silent.note(far, origin)
+    }
     const facts = { outcome: 'tunnel', because, origin, received: up } satisfies OutcomeFacts
     return { status: 200, sent: down, facts }
   } catch (error) {

@@ -10,8 +10,8 @@ import type { ParentState } from '../../http/client/dialling/parents.ts'
 import { requestDirectives } from '../../http/message/cache-control.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
-import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import { signatureIsOfAnother } from '../answer/errors.ts'
+import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
+import { addressRefusal, signatureIsOfAnother } from '../answer/errors.ts'
 import type { SuiteDelays } from '../answer/suite-delays.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import { directoriesOf } from '../archive/path.ts'
@@ -19,6 +19,8 @@ import { recordedUrl } from '../builds/build.ts'
 import type { Builds } from '../builds/builds.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/found.ts'
+import type { Mirrors } from '../fetch/origin-question.ts'
+import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import { admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
 import { parentsOf, placesOf } from '../policy/routing.ts'
 import {
@@ -53,6 +55,11 @@ interface ExplainParts {
   readonly builds?: Pick<Builds, 'foresee'>
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
+  /** What is special about asking some origins now; undefined in a process that does not own the store. */
+  readonly origins?: () => readonly OriginRemark[]
+  /** The last known addresses of a name if none of them is public; else none. */
+  readonly refusedAddresses?: (authority: Authority) => readonly string[]
+  readonly mirrors?: Pick<Mirrors, 'refusedRedirect'>
   /** The state of the store that several nodes share; undefined without one. */
   readonly shared?: SharedState | undefined
   /** Whether the nodes share a file. */
@@ -153,6 +160,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   find('Origin', about.origin)
   const trouble = parts.fetcher?.trouble(destination.uri)
   if (trouble !== undefined) find('Fails now', troubleText(trouble))
+  const origin = formatAuthority(destination.uri)
+  for (const remark of parts.origins?.() ?? []) {
+    if (remark.origin === origin) find('Origin now', remark.text)
+  }
   const { confinement } = destination
   if (confinement !== undefined) {
     const { setting, credentials: own } = confinement
@@ -246,6 +257,10 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
   if (stored === undefined && last !== undefined && plain.use === 'origin') {
     return told({ answer: notStoredSentences[last] ?? notKept(last), fate: 'miss' })
   }
+  const refusal = refusalNow(destination, admission.trusted, parts)
+  if (refusal !== undefined && fates[plain.use] === 'miss') {
+    return told({ answer: `is refused. ${refusal}`, fate: 'refused' })
+  }
   const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
   if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
   // apt sends this with every request for an index.
@@ -257,6 +272,23 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
 /** What it means for a file that these indexes contradict each other about it. */
 function contradictionText(indexes: readonly string[]): string {
   return `${indexes.join(' and ')} name different contents for it, which is an error of the archive. A client gets what the index names that it has fetched; where that is not known, any of these contents that the origin has`
+}
+
+/**
+ * The reason for which a fetch would be refused after the look-up of the name, or after a redirect, as far as that is known from earlier
+ * requests.
+ */
+function refusalNow(
+  { uri }: FileDestination,
+  trusted: boolean,
+  { rules, refusedAddresses, mirrors }: ExplainParts,
+): string | undefined {
+  const redirect = mirrors?.refusedRedirect(uri)
+  if (redirect !== undefined) return `The last answer of the origin: ${redirect}`
+  if (trusted || parentsOf(uri, rules.policy.parents).length > 0) return undefined
+  const addresses = refusedAddresses?.(uri) ?? []
+  if (addresses.length === 0) return undefined
+  return addressRefusal(formatAuthority(uri), addresses.join(', ')).sentence
 }
 
 /** Whether the store has a content under another name, and may give it under this one. */

@@ -8,6 +8,7 @@ import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ChangeCount } from '../delay/changes.ts'
 import type { IncomingFile } from '../fetch/found.ts'
+import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { HttpsMode, HttpsState } from '../intercept/https.ts'
 import type { RouteRule } from '../policy/routing.ts'
@@ -30,6 +31,8 @@ export interface OperationsSources {
   readonly admits: (client: string) => boolean
   readonly warnings: () => readonly string[]
   readonly parents: () => readonly ParentState[]
+  /** What is special about asking some origins now. */
+  readonly origins: () => readonly OriginRemark[]
   /** The open listeners, with the main one first. */
   readonly listeners: () => readonly Listener[]
   /** The IP addresses of this machine, in the order of the system. */

@@ -96,6 +96,8 @@ export function compilePolicy(settings: Config, own: OwnIdentity) {
     /** Whether no list restricts the hosts. Then every host is admitted, and those of `private_domains` are trusted. */
     open: settings.domains.length === 0 && settings.passthroughDomains.length === 0,
     domains: hostList([...settings.domains, ...settings.privateDomains]),
+    /** Networks whose addresses count as public. */
+    privateNetworks: AddressSet.fromCidrs(settings.privateNetworks),
     passthroughDomains: hostList(settings.passthroughDomains),
     ports: settings.ports,
     connectPorts: settings.connectPorts,
@@ -221,6 +223,14 @@ export function isIntercepted(authority: Authority, policy: Policy): boolean {
   return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
 }
 
+/** Whether hosts that no list names may be at an address. */
+export function isAllowedAddress(
+  address: string,
+  { privateNetworks }: Pick<Policy, 'privateNetworks'>,
+): boolean {
+  return isPublicAddress(address) || privateNetworks.has(address)
+}
+
 /** The first of the patterns that admits a port. */
 function closest(
   patterns: readonly HostPattern[],
@@ -251,7 +261,7 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
   }
   const target = formatAuthority(authority)
   if (policy.open) {
-    const near = normaliseAddress(host) !== undefined && !isPublicAddress(host)
+    const near = normaliseAddress(host) !== undefined && !isAllowedAddress(host, policy)
     const listing = `list ${target} under \`private_domains\` to allow it.`
     if (!hasPort(ports, port)) {
       // The setting replaces its default, so the sentence names all of its members.

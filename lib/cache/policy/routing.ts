@@ -91,6 +91,17 @@ export function archiveOf<Archive extends { readonly origins: readonly Place[] }
   return undefined
 }
 
+/** The archives that have an origin at an authority, on any path. */
+export function archivesAt(
+  { host, port }: Authority,
+  archives: Config['archives'],
+): Config['archives'] {
+  const isAt = (place: Place) =>
+    place.host === host &&
+    (place.port === undefined ? port === 80 || port === 443 : place.port === port)
+  return archives.filter(({ origins }) => origins.some(isAt))
+}
+
 function remapped(name: string, from: Place, to: Place): RouteRule {
   const apply = (asked: TargetUri): TargetUri | undefined => {
     if (!isOf(asked, from)) return undefined

@@ -8,17 +8,21 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
-import { noContent } from '../message/message.ts'
-import { formatAuthority } from '../message/target.ts'
+import { type Authority, formatAuthority } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
+import { AddressRace } from './address-race.ts'
 import { type BoundConnection, BoundConnections, type BoundLessee } from './bound-connections.ts'
 import { type DialledConnection, OriginConnection } from './connection.ts'
-import { Dialler, type DialOptions } from './dialling/dialler.ts'
+import { ConnectionLimits } from './connection-limits.ts'
+import { Dialler } from './dialling/dialler.ts'
 import { hurriedDeadlines, type Parent, type Way } from './dialling/parents.ts'
+import { type AddressOfName, longSilence } from './dialling/silent-addresses.ts'
 import { failureOf, OriginFailure } from './errors.ts'
 import { type ExchangeOwner, OriginExchange } from './exchange.ts'
-import { ConnectionPool, type PoolCounts, type PoolLimits, relief, type Turn } from './pool.ts'
+import { defaultOriginDeadlines, defaultOriginLimits, type OriginOptions } from './options.ts'
+import { OriginNames } from './origin-names.ts'
+import { ConnectionPool, type PoolCounts, relief, type Turn } from './pool.ts'
 import {
   type ConnectionLine,
   type ConnectionOwner,
@@ -32,40 +36,19 @@ import {
   wireRequestOf,
 } from './request.ts'
 import { RequestLife } from './request-life.ts'
+import {
+  BROKEN_OFF,
+  isNotTaken,
+  isRepeatable,
+  isSafe,
+  longestRetryAfter,
+  mostRefusals,
+  refusalStatuses,
+  unreachable,
+} from './send-again.ts'
 
+export { defaultOriginDeadlines, type OriginLimits, type OriginOptions } from './options.ts'
 export type { LateRequest, OriginDeadlines, OriginRequest, OriginResponse } from './request.ts'
-
-export const defaultOriginDeadlines: OriginDeadlines = {
-  queue: 30_000,
-  lookup: 10_000,
-  connect: 10_000,
-  parent: 20_000,
-  tls: 10_000,
-  send: 30_000,
-  fields: 30_000,
-  content: 30_000,
-}
-
-export interface OriginLimits extends PoolLimits {
-  /** The most bytes of a response's head. */
-  readonly head: number
-}
-
-const defaultOriginLimits: OriginLimits = {
-  perOrigin: 16,
-  all: 4096,
-  freePerOrigin: 8,
-  free: 64,
-  waiting: 1000,
-  idle: 4000,
-  head: 65_536,
-}
-
-export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
-  readonly clock: Clock
-  readonly deadlines?: Partial<OriginDeadlines>
-  readonly limits?: Partial<OriginLimits>
-}
 
 interface OriginCounts extends PoolCounts {
   readonly opened: number
@@ -78,6 +61,8 @@ interface OriginCounts extends PoolCounts {
 export class OriginClient {
   /** Opens connections under the same rules, for tunnels. */
   readonly dialler: Dialler
+  /** The most connections to each origin. */
+  readonly connectionLimits: ConnectionLimits
   readonly #parts: ClientParts
   #closed = false
 
@@ -85,8 +70,9 @@ export class OriginClient {
     const limits = { ...defaultOriginLimits, ...options.limits }
     const deadlines = { ...defaultOriginDeadlines, ...options.deadlines }
     this.dialler = new Dialler({ ...options, deadlines })
-    const { clock } = options
-    const pool = new ConnectionPool(limits)
+    const { clock, connectionsTo = () => undefined } = options
+    this.connectionLimits = new ConnectionLimits(clock, options.onFewerConnections)
+    const pool = new ConnectionPool(limits, this.connectionLimits)
     const underWay = new Members<PendingRequest>()
     this.#parts = {
       clock,
@@ -94,6 +80,8 @@ export class OriginClient {
       bound: new BoundConnections(pool),
       relieve: limits.lasting === undefined ? undefined : relief({ clock, pool, underWay }),
       dialler: this.dialler,
+      connectionLimits: this.connectionLimits,
+      connectionsTo,
       deadlines,
       headLimit: limits.head,
       lastHead: new LastBlock(),
@@ -139,10 +127,34 @@ export class OriginClient {
 
   #begin(asked: OriginRequest, upgrade: boolean, told: ResponseListener): void {
     const ways = this.dialler.parents.waysTo(asked.uri)
-    if (!this.#closed)
-      return new PendingRequest(this.#parts, { asked, upgrade, ways }, told).begin()
+    const errand = { asked, upgrade, ways }
+    if (!this.#closed) {
+      const direct = ways.length === 1 && ways[0] === undefined
+      if (direct && !upgrade && asked.nextAddressAfter !== undefined && isSafe(asked)) {
+        return this.#race(errand, asked.nextAddressAfter, told)
+      }
+      return new PendingRequest(this.#parts, errand, told).begin()
+    }
     const origin = formatAuthority(asked.uri)
     told(new OriginFailure('ORIGIN_ABORTED', origin, { phase: 'queue' }), undefined)
+  }
+
+  /** Sends the request to the first address, and to the next ones while it is silent. */
+  #race(errand: Errand, after: Milliseconds, told: ResponseListener): void {
+    const { clock, dialler } = this.#parts
+    const race = new AddressRace<OriginResponse | OriginSwitched>({
+      clock,
+      silent: dialler.silent,
+      origin: formatAuthority(errand.asked.uri),
+      after,
+      told,
+      send: (options, toldOne) => {
+        const one = new PendingRequest(this.#parts, { ...errand, ...options }, toldOne)
+        one.begin()
+        return cause => one.cancel(cause)
+      },
+    })
+    race.begin()
   }
 }
 
@@ -153,6 +165,8 @@ interface ClientParts {
   /** To be called when a request begins to wait; undefined when no connections are set apart for requests that last. */
   readonly relieve: (() => void) | undefined
   readonly dialler: Dialler
+  readonly connectionLimits: ConnectionLimits
+  readonly connectionsTo: (authority: Authority) => number | undefined
   readonly deadlines: OriginDeadlines
   readonly headLimit: number
   /** The head that came last. An origin sends similar heads over all its connections. */
@@ -161,38 +175,6 @@ interface ClientParts {
   readonly underWay: Members<PendingRequest>
   readonly counts: { opened: number; reused: number; retried: number }
   readonly names: OriginNames
-}
-
-/** The names of an origin in errors and in the pool. They are made once for consecutive requests to the same origin. */
-class OriginNames {
-  #last = {
-    scheme: '',
-    host: '',
-    port: 0,
-    trusted: false,
-    line: '',
-    origin: '',
-    key: '',
-    way: undefined as Way,
-  }
-
-  of(
-    { uri, trusted, line = 'shared' }: OriginRequest,
-    way: Way,
-  ): Readonly<{ origin: string; key: string }> {
-    const { scheme, host, port } = uri
-    const last = this.#last
-    const sameOrigin = host === last.host && port === last.port && scheme === last.scheme
-    if (sameOrigin && trusted === last.trusted && line === last.line && way === last.way)
-      return last
-    const origin = formatAuthority(uri)
-    // A request that may go to any address never shares a connection with one that may not. A request with the credentials of one parent
-    // never goes over a connection to another.
-    const by = way === undefined ? '' : ` by ${formatAuthority(way)}`
-    const key = `${scheme}://${origin} ${trusted ? 'trusted' : 'public'} ${line}${by}`
-    this.#last = { scheme, host, port, trusted, line, origin, key, way }
-    return this.#last
-  }
 }
 
 /** The most lines of a response's head. Node's parser drops lines beyond some thousand. */
@@ -209,6 +191,14 @@ interface Errand {
   readonly upgrade: boolean
   /** The remaining ways to the origin. The request takes the first. */
   readonly ways: readonly Way[]
+  /** Addresses that other tries of the same request have; undefined for the first try. */
+  readonly except?: ReadonlySet<string> | undefined
+  /** Called with the address that the request has a connection to. */
+  readonly onConnected?: ((peer: AddressOfName) => void) | undefined
+  /** The number of times that the origin has refused it as one of several. */
+  readonly refusals?: number
+  /** The time before it asks for a connection. */
+  readonly delay?: Milliseconds
 }
 
 /**
@@ -227,7 +217,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
   fresh: boolean
   bound: BoundConnection | undefined
   leased: Milliseconds = 0
+  /** `changes` of the limits when it got its connection. */
+  #seen = 0
+  /** Whether the connection has been given back to be used again. */
+  #gaveBack = false
+  /** The request that was sent in place of this one after a refusal. */
+  #next: PendingRequest | undefined
   readonly #parts: ClientParts
+  readonly #errand: Errand
   readonly #asked: OriginRequest
   readonly #upgrade: boolean
   readonly #way: Way
@@ -244,21 +241,28 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
   /** The moment at which it began, by the monotonic clock. */
   readonly #begun: Milliseconds
 
-  constructor(parts: ClientParts, { asked, upgrade, ways }: Errand, told: ResponseListener) {
+  constructor(parts: ClientParts, errand: Errand, told: ResponseListener) {
+    const { asked, upgrade, ways, except } = errand
     const deadlines =
       asked.deadlines === undefined ? parts.deadlines : { ...parts.deadlines, ...asked.deadlines }
     ;[this.#way, ...this.#others] = ways
     this.#begun = parts.clock.elapsed()
     this.#parts = parts
+    this.#errand = errand
     this.#asked = asked
     this.#upgrade = upgrade
     this.#told = told
-    this.fresh = asked.fresh === true
+    this.fresh = asked.fresh === true || except !== undefined
     const { origin, key } = parts.names.of(asked, this.#way)
     this.origin = origin
     this.deadlines = this.#others.length === 0 ? deadlines : hurriedDeadlines(deadlines)
-    this.key = upgrade ? '' : key
-    this.boundKey = key
+    // The connections of the first try may all hang, so another try does not wait for one of them.
+    this.key = upgrade ? '' : except === undefined ? key : `${key} elsewhere`
+    this.boundKey = this.key === '' ? key : this.key
+  }
+
+  get most(): number | undefined {
+    return this.#parts.connectionsTo(this.#asked.uri)
   }
 
   get client(): string {
@@ -305,7 +309,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     this.#parts.underWay.add(this)
     signal?.addEventListener('abort', this.#onOver)
     within?.onceOver(this.#onOver)
-    this.#lease()
+    const { delay = 0 } = this.#errand
+    if (delay > 0) this.#pause(delay)
+    else this.#lease()
   }
 
   /** Called when the signal has fired or the lifetime has ended. */
@@ -316,22 +322,39 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
 
   /** Ends it in any phase, its content included. */
   cancel(cause?: unknown): void {
+    if (this.#next !== undefined) return this.#next.cancel(cause)
     if (!this.#parts.underWay.has(this)) return
     const { state } = this.#life
     if (state === 'queued' || state === 'dialling') this.#stopWaiting?.(cause)
-    else this.#exchange?.cancel(cause)
+    else {
+      const waited = this.#parts.clock.elapsed() - this.leased
+      // A race knows by the other addresses which one is silent.
+      const alone = this.#errand.onConnected === undefined
+      if (alone && state === 'waiting' && waited >= longSilence) this.#noteSilence()
+      this.#exchange?.cancel(cause)
+    }
+  }
+
+  /** Notes that the address was silent. Only the parent proxy knows whether it or the origin is silent. */
+  #noteSilence(): void {
+    const peer = this.#connection?.peer
+    if (peer !== undefined && this.#way === undefined) {
+      this.#parts.dialler.silent.note(peer, this.origin)
+    }
   }
 
   turn(turn: Turn): void {
     this.#stopWaiting = undefined
     this.#cancelTimer?.()
     this.leased = this.#parts.clock.elapsed()
+    this.#seen = this.#parts.connectionLimits.changes
     if (turn === 'open') this.#dial()
     else this.#run(turn)
   }
 
   onHead(response: OriginResponse | OriginSwitched): void {
-    const { pool } = this.#parts
+    const { pool, dialler } = this.#parts
+    if (this.#connection !== undefined) dialler.silent.heard(this.#connection.peer)
     if ('transport' in response && this.#connection !== undefined) pool.giveUp(this.#connection)
     if (this.#way !== undefined && this.#asked.uri.scheme === 'http') {
       const failure = this.#failureOfParent(this.#way, response)
@@ -340,6 +363,11 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
         if (!this.#goesOn(failure)) this.#told(failure, undefined)
         return
       }
+    }
+    if ('status' in response) {
+      if (!refusalStatuses.has(response.status)) {
+        this.#parts.connectionLimits.answered(this.key, this.#seen)
+      } else if (this.#sendsAgain(response)) return
     }
     this.#told(undefined, response)
   }
@@ -352,10 +380,17 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     return this.#others.length > 0 ? 0 : (this.#asked.onLate?.(this) ?? 0)
   }
 
+  onSilence(): void {
+    this.#noteSilence()
+  }
+
   onFailure(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
-    const again = silent && isRepeatable(this.#asked) && BROKEN_OFF.includes(failure.code)
-    if (!again) return this.#fail(failure)
+    const brokenOff = BROKEN_OFF.includes(failure.code)
+    // What is malformed on a kept connection may be the rest of an earlier answer.
+    const misread = this.#connection?.reused === true && failure.code === 'ORIGIN_MALFORMED'
+    const again = isRepeatable(this.#asked) && ((silent && brokenOff) || misread)
+    if (!again) return this.#fail(failure, brokenOff && this.#isRefused(failure.code))
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.#connection = undefined
@@ -365,6 +400,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
   }
 
   onDone(free: boolean): void {
+    this.#gaveBack = free
     this.#done()
     const connection = this.#connection
     const { pool, bound } = this.#parts
@@ -404,7 +440,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     // An unsent request can be sent by another way. A sent one needs to be repeatable.
     const unsent = atParent && this.#exchange === undefined
     if (!unsent && !isRepeatable(this.#asked)) return false
-    const errand = { asked: this.#asked, upgrade: this.#upgrade, ways: this.#others }
+    const errand = { ...this.#errand, ways: this.#others }
     new PendingRequest(this.#parts, errand, this.#told).begin()
     return true
   }
@@ -444,6 +480,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     const { dialler, pool } = this.#parts
     this.#life.on('dial')
     const { uri, trusted, fields } = this.#asked
+    const { except, onConnected } = this.#errand
     const { deadlines } = this
     const via = fields.get('Via')
     const stop = new AbortController()
@@ -455,12 +492,15 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
       via,
       signal: stop.signal,
       deadlines,
+      except,
+      onConnected,
     }
     dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
+        const again = isNotTaken(failure) && this.#isRefused(failure.code)
         if (!this.#upgrade) pool.vacate(this.key)
-        this.#fail(failure)
+        this.#fail(failure, again)
       },
     )
   }
@@ -479,7 +519,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
 
   #run(connection: OriginConnection): void {
     if (this.#message === undefined) return
-    if (connection.reused) this.#parts.counts.reused += 1
+    if (connection.reused) {
+      this.#parts.counts.reused += 1
+      this.#errand.onConnected?.(connection.peer)
+    }
     this.#life.on('connected')
     this.#connection = connection
     const around = { owner: this, life: this.#life }
@@ -491,11 +534,57 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
   }
 
-  #fail(failure: OriginFailure): void {
+  /** `again` says that the origin has refused the request as one of several. */
+  #fail(failure: OriginFailure, again = false): void {
     this.#life.on('failed')
     this.#done()
     this.#parts.bound.release(this, undefined)
+    if (again) return this.#sendAgain(0)
     if (!this.#goesOn(failure)) this.#told(failure, undefined)
+  }
+
+  /** Whether the origin has refused this request as one of several, so that it is to be sent again. Lowers the limit of the origin. */
+  #isRefused(because: string): boolean {
+    const { pool, connectionLimits } = this.#parts
+    const { refusals = 0 } = this.#errand
+    if (this.#way !== undefined || this.#upgrade || !isSafe(this.#asked)) return false
+    const { key, origin } = this
+    // A connection that was given back already is free now, and was one of them.
+    const busy = pool.busy(key) + (this.#gaveBack ? 1 : 0)
+    const counts = { busy, most: pool.most(key), seen: this.#seen }
+    if (!connectionLimits.refused(key, { ...counts, origin, because })) return false
+    pool.shrink(key)
+    return refusals < mostRefusals
+  }
+
+  /** Sends it again after a status with which the origin refuses one of several requests, unless it is to be sent much later. */
+  #sendsAgain({ status, fields, content }: OriginResponse): boolean {
+    const after = Number(/^\d{1,4}$/.exec(fields.get('Retry-After') ?? '0') ?? Number.NaN) * 1000
+    if (!this.#isRefused(String(status)) || !(after <= longestRetryAfter)) return false
+    content.close()
+    this.#sendAgain(after)
+    return true
+  }
+
+  #sendAgain(delay: Milliseconds): void {
+    const { refusals = 0 } = this.#errand
+    const errand = { ...this.#errand, delay, refusals: refusals + 1 }
+    this.#next = new PendingRequest(this.#parts, errand, this.#told)
+    this.#next.begin()
+  }
+
+  /** Waits before it asks for a connection. */
+  #pause(delay: Milliseconds): void {
+    this.#life.on('wait')
+    const cancel = this.#parts.clock.after(delay, () => {
+      this.#stopWaiting = undefined
+      this.#life = new RequestLife()
+      this.#lease()
+    })
+    this.#stopWaiting = cause => {
+      cancel()
+      this.#fail(this.#aborted(cause))
+    }
   }
 
   #done(): void {
@@ -504,20 +593,4 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     signal?.removeEventListener('abort', this.#onOver)
     within?.forget(this.#onOver)
   }
-}
-
-/**
- * Statuses with which a proxy says that it could not reach the origin (RFC 9110 sections 15.6.3 to 15.6.5), or with which the origin says
- * that it fails.
- */
-const unreachable: ReadonlySet<number> = new Set([502, 503, 504])
-
-/** Failures in which the connection broke, in contrast to silence. */
-const BROKEN_OFF: readonly string[] = ['ORIGIN_SEND_FAILED', 'ORIGIN_CLOSED']
-
-/** Idempotent methods (RFC 9110 section 9.2.2). */
-const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']
-
-function isRepeatable({ method, content = noContent }: OriginRequest): boolean {
-  return content.kind === 'none' && IDEMPOTENT.includes(method)
 }

@@ -9,11 +9,11 @@ import type { BlockPool } from '../../bytes/block-pool.ts'
 import { scratchBuffer } from '../../bytes/landing.ts'
 import type { Member } from '../../members.ts'
 import type { ResponseHeadReader } from '../wire/response-head.ts'
+import type { AddressOfName } from './dialling/silent-addresses.ts'
 
-export interface DialledConnection {
+/** A connection to an origin or to a parent proxy, whose address it names. */
+export interface DialledConnection extends AddressOfName {
   readonly transport: Transport
-  /** The IP address of the peer: the origin or the parent proxy. */
-  readonly address: string
 }
 
 export class OriginConnection implements Reader, Member {
@@ -22,7 +22,8 @@ export class OriginConnection implements Reader, Member {
   /** The origin it leads to, and the requests that may use it. */
   readonly key: string
   readonly transport: Transport
-  readonly address: string
+  /** The address that it leads to. */
+  readonly peer: AddressOfName
   readonly heads: ResponseHeadReader
   /** The deadline of the event that is awaited on it. */
   readonly alarm: Alarm
@@ -46,10 +47,15 @@ export class OriginConnection implements Reader, Member {
   ) {
     this.key = key
     this.transport = dialled.transport
-    this.address = dialled.address
+    const { address, port, others } = dialled
+    this.peer = { address, port, others }
     this.heads = heads
     this.alarm = new Alarm(clock)
     this.transport.socket.once('close', () => this.alarm.close())
+  }
+
+  get address(): string {
+    return this.peer.address
   }
 
   /** Whether a request can be written to it, and no byte has come that was not asked for. */

@@ -12,6 +12,7 @@ export interface OriginTrouble {
   readonly after?: Milliseconds | undefined
   /** IP address of the peer, if it is known; or the addresses that were refused. */
   readonly address?: string | undefined
+  readonly family?: string
   /** The phase that failed, for codes that do not say it. */
   readonly phase?: OriginPhase
   readonly parent?: string
@@ -30,7 +31,7 @@ const unconnected = 'The origin could not be connected to.'
 const noParent = 'The parent proxy could not be reached.'
 const noCredentials = 'The parent proxy did not accept our credentials.'
 const unsent = 'The origin did not take the request.'
-const malformed = "The origin's answer is not proper HTTP."
+const malformed = "The origin's answer is not proper HTTP: {problem}."
 
 /** For each code its phase, the sentence for the log, with facts in braces, and the sentence for the client. */
 const failures = {
@@ -47,6 +48,11 @@ const failures = {
     unresolved,
   ],
   ORIGIN_DNS_FAILED: ['dns', 'the address of {origin} could not be looked up', unresolved],
+  ORIGIN_ADDRESS_FAMILY: [
+    'dns',
+    '{origin} has no address of the family that is asked for ({family})',
+    'The origin has no address of the family (IPv4 or IPv6) that this proxy is to use.',
+  ],
   ORIGIN_ADDRESS_REFUSED: [
     'address',
     '{origin} is at {address}, which is not public; list the host by name to allow it',
@@ -76,7 +82,7 @@ const failures = {
   ],
   ORIGIN_TLS_TIMEOUT: [
     'tls',
-    'the TLS handshake with {origin} took longer than {after} ms',
+    'the TLS handshake with {origin} at {address} took longer than {after} ms',
     'The origin did not finish the TLS handshake in time.',
   ],
   ORIGIN_TLS_CERTIFICATE: [
@@ -89,7 +95,11 @@ const failures = {
     'the TLS handshake with {origin} failed',
     'The TLS handshake with the origin failed.',
   ],
-  ORIGIN_SEND_TIMEOUT: ['send', '{origin} took nothing of the request for {after} ms', unsent],
+  ORIGIN_SEND_TIMEOUT: [
+    'send',
+    '{origin} at {address} took nothing of the request for {after} ms',
+    unsent,
+  ],
   ORIGIN_SEND_FAILED: [
     'send',
     'the connection to {origin} broke while the request was sent',
@@ -97,7 +107,7 @@ const failures = {
   ],
   ORIGIN_FIELDS_TIMEOUT: [
     'fields',
-    '{origin} did not begin its response within {after} ms',
+    '{origin} at {address} did not begin its response within {after} ms',
     'The origin did not answer in time.',
   ],
   ORIGIN_CLOSED: [
@@ -109,7 +119,7 @@ const failures = {
   ORIGIN_HEAD_TOO_LARGE: ['fields', '{origin} sent a malformed response: {problem}', malformed],
   ORIGIN_CONTENT_TIMEOUT: [
     'content',
-    '{origin} fell silent for {after} ms after {received} bytes of content',
+    '{origin} at {address} fell silent for {after} ms after {received} bytes of content',
     'The origin stopped in the middle of its answer.',
   ],
   ORIGIN_TRUNCATED: [
@@ -150,16 +160,16 @@ export class OriginFailure extends Failure {
     const { phase = usual, cause, ...known } = trouble
     const reason = phase === 'tls' ? systemCode(cause) : undefined
     const facts: Facts = { origin, phase, ...known, ...(phase === 'tls' ? { reason } : {}) }
-    super(
-      message.replace(/\{(\w+)\}/g, (_, name) => String(facts[name])),
-      {
-        code,
-        fault: downstream.includes(code) ? 'downstream' : 'upstream',
-        publicText: (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? text,
-        facts,
-        cause,
-      },
-    )
+    const filled = (sentence: string) =>
+      sentence.replace(/\{(\w+)\}/g, (_, name) => String(facts[name]))
+    super(filled(message), {
+      code,
+      fault: downstream.includes(code) ? 'downstream' : 'upstream',
+      publicText:
+        (trouble.status === 407 ? noCredentials : certificateProblem(reason)) ?? filled(text),
+      facts,
+      cause,
+    })
     this.phase = phase
     this.origin = origin
   }

@@ -42,6 +42,8 @@ export interface ExchangeOwner {
   onHead(response: OriginResponse | OriginSwitched): void
   /** Called when the head is later than `deadlines.fields`. Answers for how much longer the exchange waits; 0 ends it. */
   onLate(): Milliseconds
+  /** Called when the origin has missed a deadline, before `onFailure` or the failure of the content. */
+  onSilence(): void
   /** Called when no head came. The connection is destroyed. */
   onFailure(failure: OriginFailure): void
   /**
@@ -185,6 +187,8 @@ export class OriginExchange implements Reader {
   }
 
   readonly #late = (): void => {
+    if (this.life.state === 'closed') return
+    this.owner.onSilence()
     if (this.life.state === 'sending') return this.#broken({ after: this.owner.deadlines.send })
     if (this.life.state !== 'waiting') return
     const more = this.owner.onLate()
@@ -578,8 +582,10 @@ class OriginContent implements Source, Reader {
   }
 
   readonly #late = (): void => {
-    const { origin, deadlines } = this.#exchange.owner
+    const { owner } = this.#exchange
+    const { origin, deadlines } = owner
     const after = deadlines.content
+    if (!this.#isOver) owner.onSilence()
     this.fail(failureOf('content', origin, { after, ...this.#progress() }))
   }
 

@@ -13,6 +13,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Line } from '../../async/line.ts'
 import { Members } from '../../members.ts'
 import type { OriginConnection } from './connection.ts'
+import type { ConnectionLimits } from './connection-limits.ts'
 import { failureOf } from './errors.ts'
 import type { ConnectionLine } from './request.ts'
 
@@ -52,6 +53,8 @@ export type Turn = OriginConnection | 'open'
 /** A request that needs a connection. */
 export interface Lessee {
   readonly key: string
+  /** The most connections to its origin if that has a limit of its own. */
+  readonly most: number | undefined
   /** The line that the connections under the key belong to. */
   readonly line: ConnectionLine
   /** The network of the client that asks, or "". */
@@ -69,7 +72,8 @@ export interface Lessee {
 }
 
 interface Place {
-  /** The most connections that it may hold, and the most that may be set apart. */
+  readonly key: string
+  /** The most connections that it may hold by the settings, and the most that may be set apart. */
   readonly most: number
   readonly mostLasting: number
   /** Connections that count against the limit: leased, being dialled, or free. */
@@ -91,10 +95,12 @@ export class ConnectionPool {
   /** Bound connections of all origins that rest. The first has rested for the longest time. */
   readonly #bound = new Members<OriginConnection>()
   readonly #open = new Set<OriginConnection>()
+  readonly #origins: ConnectionLimits
   #held = 0
 
-  constructor(limits: PoolLimits) {
+  constructor(limits: PoolLimits, origins: ConnectionLimits) {
     this.#limits = limits
+    this.#origins = origins
   }
 
   /**
@@ -109,7 +115,7 @@ export class ConnectionPool {
       this.#take(place, newest)
       return newest
     }
-    if (place.held < place.most) {
+    if (place.held < this.#mostOf(place)) {
       if (this.#held >= this.#limits.all && !this.#makeRoom()) return 'full'
       this.#places.set(key, place)
       place.held += 1
@@ -143,7 +149,8 @@ export class ConnectionPool {
     const place = this.#returned(connection)
     if (place === undefined || connection.bound) return connection.destroy()
     const keep = connection.keep ?? this.#limits.idle
-    if (keep <= 0 || !connection.usable || place.line.next()?.fresh) {
+    const tooMany = place.held > this.#mostOf(place)
+    if (keep <= 0 || tooMany || !connection.usable || place.line.next()?.fresh) {
       connection.destroy()
     } else if (place.line.size > 0) {
       place.line.take()?.turn(connection)
@@ -231,18 +238,39 @@ export class ConnectionPool {
     return true
   }
 
-  /** Gives the next in line the right to open a connection. */
+  /** The connections of a key that requests have or dial. */
+  busy(key: string): number {
+    const place = this.#places.get(key)
+    return place === undefined ? 0 : place.held - place.free.length - place.bound.length
+  }
+
+  /** The most connections under a key by the settings. */
+  most(key: string): number {
+    return this.#places.get(key)?.most ?? 0
+  }
+
+  /** Closes the free connections under a key, because its limit was lowered. */
+  shrink(key: string): void {
+    for (const connection of [...(this.#places.get(key)?.free ?? [])]) this.#drop(connection)
+  }
+
+  #mostOf({ key, most }: Place): number {
+    return this.#origins.now(key, most)
+  }
+
+  /** Gives the next in line the right to open a connection in place of one that has closed. */
   #giveOn(place: Place): boolean {
+    if (place.held > this.#mostOf(place)) return false
     const next = place.line.take()
     next?.turn('open')
     return next !== undefined
   }
 
-  #placeOf({ line }: Lessee): Place {
+  #placeOf({ key, line, most: own }: Lessee): Place {
     const { perOrigin, passed = perOrigin, lasting = 0 } = this.#limits
-    const most = line === 'passed' ? passed : perOrigin
+    const most = own ?? (line === 'passed' ? passed : perOrigin)
     const mostLasting = line === 'passed' ? Math.min(passed, lasting) : lasting
-    return { most, mostLasting, held: 0, lasting: 0, free: [], bound: [], line: new Line() }
+    return { key, most, mostLasting, held: 0, lasting: 0, free: [], bound: [], line: new Line() }
   }
 
   #forget(key: string, place: Place): void {

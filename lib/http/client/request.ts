@@ -63,6 +63,11 @@ export interface OriginRequest {
    * waits; 0 ends it, as without this function.
    */
   readonly onLate?: ((late: LateRequest) => Milliseconds) | undefined
+  /**
+   * The silence after which the same request is also sent to another address of the name, and the first head counts; undefined: it never is.
+   * Only GET and HEAD are sent twice.
+   */
+  readonly nextAddressAfter?: Milliseconds | undefined
   /** Host field when it differs from the host of the URI: a gateway passes on the one it received. */
   readonly host?: string | undefined
   /** Whether the caller uses trailer fields of the response (RFC 9110 section 10.1.4). */
@@ -101,7 +106,7 @@ export interface OriginResponse extends ResponseHead {
 }
 
 /** A connection whose protocol the origin has changed (101). Bytes after the response are the first to be read from it. */
-export interface OriginSwitched extends DialledConnection {
+export interface OriginSwitched extends Pick<DialledConnection, 'transport' | 'address'> {
   /** Fields of the 101 response. */
   readonly fields: Fields
 }

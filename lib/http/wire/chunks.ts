@@ -3,7 +3,8 @@
  *
  *     chunk = chunk-size [ chunk-ext ] CRLF chunk-data CRLF        last-chunk = 1*"0" [ chunk-ext ] CRLF
  *
- * Extensions are skipped, and their bytes are limited (7.1.1). Trailer fields are read as those of a head (7.1.2).
+ * Extensions are skipped, and their bytes are limited (7.1.1). Blanks behind the size are taken without a semicolon too: servers that pad
+ * the size to a fixed width send them, and clients take them. Trailer fields are read as those of a head (7.1.2).
  */
 import { GatheredBytes } from '../../bytes/gathered.ts'
 import { Fields } from '../message/field.ts'
@@ -19,13 +20,16 @@ const mostTrailerLines = 200
 const CR = 0x0d
 const LF = 0x0a
 const SEMICOLON = 0x3b
+const SPACE = 0x20
+const TAB = 0x09
 
 /** Called with the position of content in the given bytes. */
 type OnContent = (from: number, to: number) => void
 
 export class ChunkReader {
   /** The part to which the next byte belongs. */
-  #step: 'size' | 'extension' | 'size-LF' | 'data' | 'data-CR' | 'data-LF' | 'trailers' = 'size'
+  #step: 'size' | 'blank' | 'extension' | 'size-LF' | 'data' | 'data-CR' | 'data-LF' | 'trailers' =
+    'size'
   #digits = 0
   #extension = 0
   /** The size of the chunk as far as it is read, then the bytes of it still to come. */
@@ -56,11 +60,22 @@ export class ChunkReader {
             this.#size = this.#size * 16 + digit
           } else if (this.#digits === 0) return undefined
           else if (byte === SEMICOLON) this.#step = 'extension'
+          else if (byte === SPACE || byte === TAB) this.#step = 'blank'
           else if (byte === CR) this.#step = 'size-LF'
           else return undefined
           at += 1
           break
         }
+        case 'blank':
+          if (byte === SEMICOLON) this.#step = 'extension'
+          else if (byte === CR) this.#step = 'size-LF'
+          else {
+            this.#extension += 1
+            const blank = byte === SPACE || byte === TAB
+            if (!blank || this.#extension > mostExtension) return undefined
+          }
+          at += 1
+          break
         case 'extension':
           if (byte === CR) this.#step = 'size-LF'
           else {

@@ -14,7 +14,7 @@
  * - Consecutive heads with the same bytes are one object, so a result made of its fields need not be made again.
  */
 import { GatheredBytes } from '../../bytes/gathered.ts'
-import { Fields } from '../message/field.ts'
+import { Fields, isToken } from '../message/field.ts'
 import { byteTable, FieldLines, LastBlock, valueBytes } from './field-lines.ts'
 
 export interface ResponseHead {
@@ -78,7 +78,9 @@ export class ResponseHeadReader {
       if (before === 0) this.#parts.add(bytes)
       return reading
     }
-    if ('problem' in reading) return reading
+    if ('problem' in reading) {
+      return reading === notHttp ? { ...notHttp, problem: brokenRule(all) } : reading
+    }
     if (reading.used > this.#limits.bytes) return tooLarge
     this.#last.keep(all, 0, reading.used, reading.head)
     this.#parts.clear()
@@ -120,6 +122,28 @@ export class ResponseHeadReader {
     this.#fieldsAt = at + 2
     return this.#fieldsAt
   }
+}
+
+/** The bytes of a head that are looked at for the rule it breaks. */
+const mostLookedAt = 65_536
+
+/** Says which rule of RFC 9112 a head breaks. It is called for broken heads only. */
+function brokenRule(bytes: Buffer): string {
+  const [head = ''] = bytes.toString('latin1', 0, mostLookedAt).split('\r\n\r\n', 1)
+  const [status = '', ...lines] = head.split('\r\n')
+  if (/^\r?\n/.test(head)) return 'an empty line comes before its status line'
+  if (!status.startsWith('HTTP/')) return 'it does not begin with a status line'
+  if (head.replaceAll('\r\n', '').includes('\n')) return 'a line of its head ends with LF alone'
+  for (const line of lines) {
+    const [name = ''] = line.split(':', 1)
+    if (/^[ \t]/.test(line)) return 'a field of its head is folded'
+    if (line.startsWith(':')) return 'a field of its head has no name'
+    if (!line.includes(':')) return 'a line of its head has no colon'
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
+    if (/[\0-\x08\x0a-\x1f\x7f]/.test(line)) return 'a field of its head has a control character'
+    if (!isToken(name.trimEnd())) return 'the name of a field of its head is no token'
+  }
+  return notHttp.problem
 }
 
 const notHttp: HeadProblem = { problem: 'its head breaks the grammar', tooLarge: false }

@@ -9,6 +9,8 @@ t.test('without a file everything has its default', t => {
     domains: [],
     passthroughDomains: [],
     privateDomains: [],
+    privateNetworks: [],
+    addressFamily: 'any',
     clients: [
       '127.0.0.0/8',
       '::1/128',
@@ -105,7 +107,8 @@ cache_directory: /srv/cache/
 listen: [127.0.0.1:8080, "[::1]:8081", 8082]
 domains: [.example.org]
 passthrough_domains: [vendor.example.com]
-private_domains: [repo.corp.example.org]
+private_domains: [repo.corp.example.org, 198.18.0.0/15]
+address_family: ipv4
 clients: [192.0.2.0/24]
 ports: [80]
 connect_ports: []
@@ -127,6 +130,8 @@ log: {level: debug, access: off}
   ])
   t.match(all.domains, [{ text: '.example.org', host: 'example.org', subdomains: true }])
   t.match(all.privateDomains, [{ host: 'repo.corp.example.org' }])
+  t.strictSame(all.privateNetworks, ['198.18.0.0/15'])
+  t.equal(all.addressFamily, 'ipv4')
   t.match(all.passthroughDomains, [{ host: 'vendor.example.com', subdomains: false }])
   const parent = { host: 'proxy.example.org', port: 3128, credentials: 'bob:x' }
   t.strictSame(all.parentProxy, {

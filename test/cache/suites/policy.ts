@@ -97,6 +97,7 @@ t.test('the policy of an archive is that of the place it is stored under', async
     verify: 'require',
     signedBy: ['/key.gpg'],
     redirects: undefined,
+    ...{ connections: undefined, addressFamily: undefined },
     clients: [],
     credentials: undefined,
     store: 'permitted',

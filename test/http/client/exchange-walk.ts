@@ -212,7 +212,7 @@ class Walk implements ExchangeOwner {
     const transport = Transport.over(this.#socket as unknown as Socket, this.#blocks)
     const last = new LastBlock<ResponseHead>()
     const heads = new ResponseHeadReader({ bytes: 65_536, lines: 1000 }, last)
-    const dialled = { transport, address: '192.0.2.1' }
+    const dialled = { transport, address: '192.0.2.1', port: 80, others: 0 }
     this.#connection = new OriginConnection('key', dialled, { clock: this.#clock, heads })
     const streams = ['POST', 'PUT'].includes(method) && chance.below(4) > 0
     this.#length = chance.below(3) === 0 ? undefined : chance.pick([0, 10, 100_000])
@@ -242,6 +242,10 @@ class Walk implements ExchangeOwner {
     if (this.#failure !== undefined) this.faults.push('late after a failure')
     this.#perhapsLeave()
     return this.#chance.below(2) === 0 ? 0 : 1000
+  }
+
+  onSilence(): void {
+    if (this.#life.state === 'closed') this.faults.push('late after its end')
   }
 
   onHead(response: OriginResponse | OriginSwitched): void {

@@ -80,7 +80,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const heads = new ResponseHeadReader({ bytes: 1000, lines: 10 })
   const connection = new OriginConnection(
     '',
-    { transport, address: '' },
+    { transport, address: '', port: 0, others: 0 },
     { clock: systemClock, heads },
   )
   const message = wireRequestOf(asking(origin.url('/')), undefined, false)
@@ -89,7 +89,7 @@ t.test('what is said ahead of the request is no response to it', async t => {
   const failure = await new Promise((onFailure, onHead) => {
     const owner = {
       ...{ origin: 'a', parent: undefined, deadlines: defaultOriginDeadlines },
-      ...{ onHead, onFailure, onDone() {}, onLate: () => 0 },
+      ...{ onHead, onFailure, onDone() {}, onLate: () => 0, onSilence() {} },
     }
     new OriginExchange(connection, message, { owner, life }).begin()
   })

@@ -17,6 +17,7 @@ t.test('content comes without its coding, and the end with its trailer fields', 
     ['5\r\nhello\r\nA\r\n, worlds!?\r\n000\r\n\r\n', 'hello, worlds!?', []],
     ['5;a=b;c="d e\xe4"\r\nhello\r\n0;x\r\n\r\n', 'hello', []],
     ['1\r\n\r\r\n1\r\n\n\r\n0\r\nX-A: b\r\nx-c:d \r\n\r\n', '\r\n', ['X-A', 'b', 'x-c', 'd']],
+    ['5 \t\r\nhello\r\n0  ;x\r\n\r\n', 'hello', []],
     ['00000000000a\r\n0123456789\r\n0\r\n\r\n', '0123456789', []],
   ] as const) {
     t.strictSame(read(text), { used: text.length, content, trailers }, JSON.stringify(text))
@@ -28,7 +29,23 @@ t.test('content comes without its coding, and the end with its trailer fields', 
 
 t.test('what breaks the coding is refused at the byte that does', t => {
   const refused = [
-    ...['g', '\r', '\n', '-', ' ', ';', '5 ', '5\n', '5\rh', '5x', '0x', '5;a\n', '5;\0', '5;a\rb'],
+    ...[
+      'g',
+      '\r',
+      '\n',
+      '-',
+      ' ',
+      ';',
+      '5 5',
+      '5 \n',
+      '5\n',
+      '5\rh',
+      '5x',
+      '0x',
+      '5;a\n',
+      '5;\0',
+      '5;a\rb',
+    ],
     ...['0'.repeat(14), '5\r\nhello0', '5\r\nhello\n', '5\r\nhello\rx', '5\r\nhello\r\n\r'],
     ...['0\r\n\n', '0\r\n:', '0\r\nA b', '0\r\nA: b\n', '0\r\nA: b\r\n ', '0\r\n\rx'],
   ]

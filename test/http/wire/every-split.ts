@@ -30,7 +30,7 @@ const responses: ReadonlyArray<readonly [what: string, text: string, end?: strin
     'HTTP/1.1 100 A\r\n\r\nHTTP/2.0 200 OK\r\n\r\n',
     'its status line is not that of HTTP/1.1 or 1.0',
   ],
-  ['a folded line', 'HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n', 'its head breaks the grammar'],
+  ['a folded line', 'HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n', 'a field of its head is folded'],
   [
     'two framings',
     'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',

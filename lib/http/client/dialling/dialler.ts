@@ -34,6 +34,13 @@ import {
   Parents,
   type Way,
 } from './parents.ts'
+import {
+  type AddressOfName,
+  type FamilyOf,
+  ofFamily,
+  type SilentAddress,
+  SilentAddresses,
+} from './silent-addresses.ts'
 
 export interface DialOptions {
   readonly clock: Clock
@@ -42,6 +49,10 @@ export interface DialOptions {
   readonly isPublic: (address: string) => boolean
   /** The resolver, for tests; undefined: that of the system. */
   readonly lookup?: Lookup
+  /** The family of the addresses of a name that may be used; undefined: both. An address in place of a name has the family it has. */
+  readonly familyOf?: FamilyOf
+  /** Called when an address that was silent comes last from now on. */
+  readonly onSilent?: (silent: SilentAddress) => void
   /** Parent proxies by which origins are asked; undefined: none. */
   readonly parents?: ParentRules | undefined
   /** Certificates (PEM) of authorities that are trusted in addition to the well-known ones. */
@@ -68,6 +79,10 @@ export interface DialRequest {
   readonly via?: string | undefined
   readonly signal: AbortSignal
   readonly deadlines?: Partial<DialDeadlines> | undefined
+  /** Addresses that are tried only when the others fail. */
+  readonly except?: ReadonlySet<string> | undefined
+  /** Called with the address once TCP is connected, before TLS. */
+  readonly onConnected?: ((peer: AddressOfName) => void) | undefined
 }
 
 /** The time after which the kernel asks a silent peer whether it is still there. */
@@ -79,10 +94,13 @@ const OWN_BLOCKS = 64 * 1024 * 1024
 const MOST_SESSIONS = 500
 /** RFC 8305 section 5: "Connection Attempt Delay" */
 const ATTEMPT_DELAY: Milliseconds = 250
+/** The time after which addresses are tried that come last, while attempts to reach the others go on. */
+const LATER_DELAY: Milliseconds = 3000
 
 export class Dialler {
   readonly #options: DialOptions
   readonly parents: Parents
+  readonly silent: SilentAddresses
   readonly #names: NameLookup
   /**
    * The context for the well-known authorities alone is made for the first TLS connection: it takes tens of milliseconds, and many services
@@ -97,8 +115,9 @@ export class Dialler {
   constructor(options: DialOptions) {
     this.#options = options
     this.#blocks = options.blocks ?? new BlockPool({ limit: OWN_BLOCKS })
-    const { clock, lookup, ca = [], identity, parents } = options
+    const { clock, lookup, ca = [], identity, parents, onSilent } = options
     this.parents = new Parents(clock, parents)
+    this.silent = new SilentAddresses(clock, onSilent)
     this.#names = new NameLookup(clock, lookup)
     this.#trusted = ca
     this.#identity = identity
@@ -122,6 +141,12 @@ export class Dialler {
     this.#secureContext = contextOf(this.#trusted, identity)
     this.#sessions.clear()
     return true
+  }
+
+  /** The last known addresses of a name if none of them may be reached by a host that is not trusted; else none. It asks no resolver. */
+  refusedAddresses({ host }: Authority): readonly string[] {
+    const known = this.#names.remembered(host)
+    return known.some(address => this.#options.isPublic(address)) ? [] : known
   }
 
   /** A new connection by the first way that works. Throws an OriginFailure of the phase that failed, and then leaves no connection open. */
@@ -183,17 +208,28 @@ export class Dialler {
     request: DialRequest,
     trusted: boolean,
   ): Promise<DialledConnection> {
-    const found = isIpLiteral(to.host)
-      ? [to.host]
-      : await this.#phase('dns', request, () => this.#names.addresses(to.host))
+    const found = isIpLiteral(to.host) ? [to.host] : await this.#addressesOf(to, request)
     const addresses = trusted ? found : this.#admit(to, found)
     const { clock, introduction } = this.#options
-    const connect = (host: string) => this.#begin(request.use, host, to.port)
-    const connected = await this.#phase('connect', request, stop =>
-      connectFirst(addresses, { connect, clock, stop }),
+    const { port } = to
+    const connect = (host: string) => this.#begin(request.use, host, port)
+    const { first, later } = this.silent.inTurn(addresses, { port, except: request.except })
+    const { transport, address } = await this.#phase('connect', request, stop =>
+      connectFirst(first, { connect, clock, stop, later }),
     )
-    if (introduction !== undefined) connected.transport.socket.write(introduction)
+    if (introduction !== undefined) transport.socket.write(introduction)
+    const connected = { transport, address, port, others: addresses.length - 1 }
+    request.onConnected?.(connected)
     return connected
+  }
+
+  /** The addresses of a name that may be used. */
+  async #addressesOf(to: Authority, request: DialRequest): Promise<readonly string[]> {
+    const all = await this.#phase('dns', request, () => this.#names.addresses(to.host))
+    const family = this.#options.familyOf?.(to) ?? 'any'
+    const addresses = ofFamily(all, family)
+    if (addresses.length > 0) return addresses
+    throw new OriginFailure('ORIGIN_ADDRESS_FAMILY', formatAuthority(request.authority), { family })
   }
 
   #begin(use: DialRequest['use'], host: string, port: number): Transport {
@@ -221,12 +257,16 @@ export class Dialler {
     return admitted
   }
 
-  async #secure(
-    { transport, address }: DialledConnection,
-    request: DialRequest,
-  ): Promise<DialledConnection> {
+  async #secure(connected: DialledConnection, request: DialRequest): Promise<DialledConnection> {
+    const { transport, address } = connected
     const work = (stop: AbortSignal) => this.#handshake(transport.detach(), request.authority, stop)
-    return { transport: await this.#phase('tls', request, work, { address }), address }
+    try {
+      return { ...connected, transport: await this.#phase('tls', request, work, { address }) }
+    } catch (error) {
+      const { origin, timedOut } = error instanceof OriginFailure ? error : {}
+      if (timedOut && origin !== undefined) this.silent.note(connected, origin)
+      throw error
+    }
   }
 
   #handshake(socket: Socket, to: Authority, stop: AbortSignal): Promise<Transport> {
@@ -320,8 +360,9 @@ const DEADLINE_OF = {
 
 /**
  * Connects to one of several addresses, RFC 8305 section 5: the families take turns, an attempt starts when the one before has failed or
- * taken 250 ms, no attempt is given up while others are tried, and the first to connect wins. `stop` ends all attempts. Rejects with the
- * error of the only attempt, or an AggregateError of all.
+ * taken 250 ms, no attempt is given up while others are tried, and the first to connect wins. The addresses of `later` are tried when
+ * those before have failed or taken `LATER_DELAY`. `stop` ends all attempts. Rejects with the error of the only attempt, or an
+ * AggregateError of all.
  *
  * Node's own `autoSelectFamily` is not used: it drops an attempt when it starts the next, so a distant address is lost to an unreachable
  * one.
@@ -332,9 +373,16 @@ export function connectFirst(
     connect,
     clock,
     stop,
-  }: { connect: (address: string) => Transport; clock: Clock; stop: AbortSignal },
-): Promise<DialledConnection> {
-  const order = interleaved(addresses)
+    later = [],
+  }: {
+    readonly connect: (address: string) => Transport
+    readonly clock: Clock
+    readonly stop: AbortSignal
+    /** Addresses that are tried when the others have failed. */
+    readonly later?: readonly string[]
+  },
+): Promise<Pick<DialledConnection, 'transport' | 'address'>> {
+  const order = [...interleaved(addresses), ...interleaved(later)]
   const attempts = new Set<Transport>()
   const errors: Error[] = []
   let next = 0
@@ -361,7 +409,9 @@ export function connectFirst(
       const broke = (error: Error) => {
         if (!attempts.delete(transport)) return
         errors.push(error)
-        if (next < order.length) return attempt()
+        if (next < addresses.length || (next < order.length && attempts.size === 0)) {
+          return attempt()
+        }
         if (attempts.size > 0) return
         finish()
         reject(errors.length === 1 ? error : new AggregateError(errors))
@@ -374,7 +424,8 @@ export function connectFirst(
         finish(transport)
         resolve({ transport, address })
       })
-      if (next < order.length) cancelTimer = clock.after(ATTEMPT_DELAY, attempt)
+      const delay = next === addresses.length ? LATER_DELAY : ATTEMPT_DELAY
+      if (next < order.length) cancelTimer = clock.after(delay, attempt)
     }
     stop.addEventListener('abort', onStop)
     if (stop.aborted) onStop()

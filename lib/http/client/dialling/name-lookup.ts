@@ -62,6 +62,12 @@ export class NameLookup {
     return memory.outcome.addresses
   }
 
+  /** The last known addresses of a name, without asking. */
+  remembered(host: string): readonly string[] {
+    const { outcome } = this.#memory.get(host) ?? {}
+    return outcome !== undefined && 'addresses' in outcome ? outcome.addresses : []
+  }
+
   /** The new answer, or the old one when the new one takes longer than `PATIENCE`. */
   async #soon(fresh: Promise<readonly string[]>, old: readonly string[]) {
     try {

@@ -1,0 +1,106 @@
+/**
+ * Asks an origin at several addresses of its name. When one has been silent for a while, the same request goes to the next address as well,
+ * and the first head counts. The others are given up then.
+ *
+ * # Facts
+ * - The silent address may only be slow, and so may all of them: an archive that makes its indexes on demand takes up to a minute for a
+ *   head. So no address is given up before another one has answered or its own deadline has passed.
+ * - An address that was silent for longer than the answer of another one took counts as silent from then on.
+ * - A name with one address is asked once.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { AddressOfName, SilentAddresses } from './dialling/silent-addresses.ts'
+import type { OriginFailure } from './errors.ts'
+
+/** The most addresses that one request is sent to. With three seconds between them apt still waits for the last. */
+const mostTries = 3
+
+/** What a try adds to the request. */
+export interface TryOptions {
+  /** The addresses of the tries before; undefined for the first try. */
+  readonly except: ReadonlySet<string> | undefined
+  readonly onConnected: (peer: AddressOfName) => void
+}
+
+interface Try {
+  /** The moment at which it got its connection; undefined before. */
+  connected: Milliseconds | undefined
+  peer: AddressOfName | undefined
+  cancel: (cause: unknown) => void
+}
+
+interface RaceParts<Response> {
+  readonly clock: Clock
+  readonly silent: SilentAddresses
+  readonly origin: string
+  /** The silence after which the next address is asked. */
+  readonly after: Milliseconds
+  /** Sends the request. Calls `told` once, and returns the function that gives the try up. */
+  readonly send: (
+    options: TryOptions,
+    told: (failure: OriginFailure | undefined, response: Response | undefined) => void,
+  ) => (cause: unknown) => void
+  readonly told: (failure: OriginFailure | undefined, response: Response | undefined) => void
+}
+
+export class AddressRace<Response> {
+  readonly #parts: RaceParts<Response>
+  readonly #running = new Set<Try>()
+  readonly #addresses = new Set<string>()
+  #tries = 0
+  #failure: OriginFailure | undefined
+  #over = false
+  #cancelTimer = () => {}
+
+  constructor(parts: RaceParts<Response>) {
+    this.#parts = parts
+  }
+
+  begin(): void {
+    this.#try(undefined)
+  }
+
+  #try(except: ReadonlySet<string> | undefined): void {
+    const { send } = this.#parts
+    const one: Try = { connected: undefined, peer: undefined, cancel: () => {} }
+    this.#tries += 1
+    this.#running.add(one)
+    const onConnected = (peer: AddressOfName) => this.#connected(one, peer)
+    one.cancel = send({ except, onConnected }, (failure, response) => {
+      if (this.#over) return
+      this.#running.delete(one)
+      if (response !== undefined) return this.#won(one, response)
+      this.#failure ??= failure
+      if (this.#running.size === 0) this.#finish(this.#failure, undefined)
+    })
+  }
+
+  #connected(one: Try, peer: AddressOfName): void {
+    const { clock, after } = this.#parts
+    one.peer = peer
+    one.connected = clock.elapsed()
+    this.#addresses.add(peer.address)
+    this.#cancelTimer()
+    if (this.#over || this.#addresses.size > peer.others || this.#tries >= mostTries) return
+    this.#cancelTimer = clock.after(after, () => this.#try(new Set(this.#addresses)))
+  }
+
+  #won(winner: Try, response: Response): void {
+    const { clock, silent, origin } = this.#parts
+    const now = clock.elapsed()
+    const took = now - (winner.connected ?? now)
+    const others = [...this.#running]
+    this.#finish(undefined, response)
+    for (const { peer, connected = now, cancel } of others) {
+      if (peer !== undefined && now - connected > took) silent.note(peer, origin)
+      cancel(new Error('another address has answered'))
+    }
+  }
+
+  #finish(failure: OriginFailure | undefined, response: Response | undefined): void {
+    this.#over = true
+    this.#cancelTimer()
+    this.#running.clear()
+    this.#parts.told(failure, response)
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * The most connections to each origin: the number of the settings, or fewer after the origin has refused some of several.
+ *
+ * # Facts
+ * - apt has one connection to an archive and sends its requests one after the other. Archives that allow an address two or five connections
+ *   work for apt; those above get 429, 503, a reset, or no connection.
+ * - An origin that is down, or has one broken file, also answers 503 while it has several connections. A request that is refused alone
+ *   shows that the number is not the reason, and ends the lower limit. So a lower limit lasts only where it helps.
+ * - Requests that were under way when the number was lowered say nothing about the lower number: a burst of refusals lowers it once.
+ * - The number is halved, and rises by one for each minute without a refusal, so a limit is tried again now and then, and not at once.
+ */
+import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { recentEntries } from '../../recent.ts'
+
+/** An origin to which fewer connections are opened than the settings allow. */
+export interface LoweredLimit {
+  readonly origin: string
+  readonly connections: number
+  /** The status or the code of the refusal. */
+  readonly because: string
+}
+
+interface Lowered extends LoweredLimit {
+  /** The moment of the last refusal that lowered it, by `elapsed`, and its number among all. */
+  readonly since: Milliseconds
+  readonly change: number
+  /** Whether the origin has answered a request since. */
+  answered: boolean
+  /** The number of the settings. */
+  readonly most: number
+}
+
+const risesEach: Milliseconds = 60_000
+const mostOrigins = 1000
+
+export class ConnectionLimits {
+  readonly #clock: Clock
+  readonly #onLowered: ((limit: LoweredLimit) => void) | undefined
+  readonly #lowered = recentEntries<string, Lowered>(mostOrigins)
+  /** The number of times that a limit was lowered. A request remembers it from the moment at which it got its connection. */
+  changes = 0
+
+  /** Without `onLowered` no limit is ever lowered: the backend of a gateway answers 503 and 429 for reasons of its own. */
+  constructor(clock: Clock, onLowered: ((limit: LoweredLimit) => void) | undefined) {
+    this.#clock = clock
+    this.#onLowered = onLowered
+  }
+
+  /** The most connections now, where the settings allow `most`. */
+  now(key: string, most: number): number {
+    if (this.#lowered.size === 0) return most
+    const lowered = this.#lowered.get(key)
+    if (lowered === undefined) return most
+    const risen = this.#risen(lowered)
+    if (risen < most) return risen
+    this.#lowered.delete(key)
+    return most
+  }
+
+  /**
+   * Notes that an origin refused a request while it had `busy` connections. Answers whether the request should be sent again, because it was
+   * one of several. `seen` is `changes` at the moment when it got its connection.
+   */
+  refused(
+    key: string,
+    {
+      busy,
+      most,
+      seen,
+      origin,
+      because,
+    }: {
+      readonly busy: number
+      readonly most: number
+      readonly seen: number
+      readonly origin: string
+      readonly because: string
+    },
+  ): boolean {
+    if (this.#onLowered === undefined) return false
+    const lowered = this.#lowered.get(key)
+    if (lowered !== undefined && seen < lowered.change) return true
+    if (busy < 2) {
+      this.#lowered.delete(key)
+      return false
+    }
+    this.changes += 1
+    const connections = Math.max(1, Math.floor(Math.min(busy, this.now(key, most)) / 2))
+    const limit = { origin, connections, because, most }
+    const since = this.#clock.elapsed()
+    this.#lowered.set(key, { ...limit, since, change: this.changes, answered: false })
+    return true
+  }
+
+  /** To be called when an origin has answered. `seen` is as for `refused`. */
+  answered(key: string, seen: number): void {
+    if (this.#lowered.size === 0) return
+    const lowered = this.#lowered.get(key)
+    if (lowered === undefined || lowered.answered || seen < lowered.change) return
+    lowered.answered = true
+    const { origin, connections, because } = lowered
+    this.#onLowered?.({ origin, connections, because })
+  }
+
+  /** The origins to which fewer connections are opened now. */
+  states(): readonly LoweredLimit[] {
+    return [...this.#lowered.values()].flatMap(lowered => {
+      const { origin, because, most, answered } = lowered
+      const connections = this.#risen(lowered)
+      return answered && connections < most ? [{ origin, connections, because }] : []
+    })
+  }
+
+  #risen({ connections, since }: Lowered): number {
+    return connections + Math.floor((this.#clock.elapsed() - since) / risesEach)
+  }
+}
