@@ -43,11 +43,7 @@ for (const [what, text] of [
 ] as const) {
   const code = what === 'too many elements' ? 'encryption_limit' : 'encryption_document'
   refuses(`39: an EncryptedID with ${what}`, code, named(nameOf(text)))
-  refuses(
-    `39: an EncryptedAttribute with ${what}`,
-    code,
-    attributed(attributeOf(text)),
-  )
+  refuses(`39: an EncryptedAttribute with ${what}`, code, attributed(attributeOf(text)))
 }
 const stranger = { ...to, certificate: rsaPair('stranger').certificate }
 refuses(
