@@ -162,7 +162,7 @@ t.test('a request that is passed through waits as long as its client', async t =
   origin.at('/other', silent)
   const leaves = await ask('/other', credentials)
   await origin.arrived('/other')
-  leaves.reset()
+  await leaves.reset()
   const [left] = origin.seen('/other')
   if (left !== undefined) await left.gone
 
