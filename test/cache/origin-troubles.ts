@@ -5,7 +5,13 @@
 import t, { type Test } from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { ScriptedDns } from '../fixtures/http/dns.ts'
-import { file, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
@@ -53,6 +59,34 @@ t.test(
     })
   },
 )
+
+t.test('both addresses of a name are slow: content that comes late arrives whole', async t => {
+  const { first, second, cache, clock, url } = await twoAddresses(t)
+  const [head, rest] = [new Gate(), new Gate()]
+  const large = 'x'.repeat(300_000)
+  const slow = reply({ content: large, before: head, pauses: [{ at: 1000, gate: rest }] })
+  first.at(deb, inTurn(slow, silence))
+  second.at(deb, silence)
+  const client = await cache.client()
+  await client.request('GET', url(deb))
+  await first.arrived(deb)
+  for (let n = 0; n < 40; n += 1) {
+    await cache.get('/_cachesvc/healthz')
+    clock.advance(1000)
+  }
+  t.equal((await client.response()).status, 503)
+  t.ok(first.seen(deb).length + second.seen(deb).length <= 3, 'both addresses, and one once more')
+  const later = await cache.client()
+  await later.request('GET', url(deb))
+  head.open()
+  t.equal((await later.head()).status, 200)
+  rest.open()
+  t.equal((await later.bytes(large.length)).toString(), large)
+  t.strictSame(
+    cache.log.lines.filter(({ message }) => /broke off/.test(message)),
+    [],
+  )
+})
 
 t.test(
   'an origin that answers 429 with Retry-After is left alone, and the fact says why',

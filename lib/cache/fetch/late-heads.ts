@@ -6,7 +6,7 @@
  * - Archives that make their indexes on demand need up to a minute for a head. Work for a request that is given up is lost, so an
  *   archive that is asked again and again never answers.
  * - A kept connection can be dead without a sign of it, and so can one server of several. Silence does not show which. So a late question
- *   is asked once more over a new connection, and the first answer counts. When both are late, the one on the newer connection stays.
+ *   is asked once more over one new connection, and the first answer counts. When both are late, the one on the newer connection stays.
  * - A connection with a late head is of no use to other requests. Late questions hold at most half of an origin's connections, and beyond
  *   that a late question fails.
  */
@@ -32,7 +32,7 @@ interface LateHeadsParts {
 }
 
 /** The fields of a request by which `LateHeads` asks. */
-type Attempt = Pick<OriginRequest, 'onLate' | 'fresh'>
+type Attempt = Pick<OriginRequest, 'onLate' | 'fresh' | 'nextAddressAfter'>
 
 interface Question<Answer> {
   /** The name of the origin. */
@@ -88,16 +88,17 @@ export class LateHeads {
       }
       const begin = (isFirst: boolean): void => {
         underWay += 1
-        let own: LateRequest | undefined
+        // Each address that is asked, and each redirect, can be late on its own.
+        const own: LateRequest[] = []
         const onLate = (late: LateRequest): Milliseconds => {
-          own = late
+          own.push(late)
           return isLate(late, isFirst)
         }
         const ended = (): void => {
           underWay -= 1
-          if (own !== undefined) lates.delete(own)
+          for (const late of own) lates.delete(late)
         }
-        send(isFirst ? { onLate } : { onLate, fresh: true }).then(
+        send(isFirst ? { onLate } : { onLate, fresh: true, nextAddressAfter: undefined }).then(
           answer => {
             ended()
             if (settled || (underWay > 0 && !counts(answer))) return drop(answer)

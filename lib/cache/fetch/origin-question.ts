@@ -76,7 +76,16 @@ export function askOrigins(parts: AskParts): Ask {
     const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, async (uri, others, { fresh = anew, ...pace }) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const asked = { method, fields, fresh, within, ...pace, credentials, wanted }
+      const asked = {
+        nextAddressAfter,
+        method,
+        fields,
+        fresh,
+        within,
+        ...pace,
+        credentials,
+        wanted,
+      }
       try {
         const answer = await follow(uri, asked, parts)
         mirrors.followed(wanted)
@@ -103,7 +112,7 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
 /** The request for every target of the chain. */
 type Asked = Pick<
   OriginRequest,
-  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate'
+  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate' | 'nextAddressAfter'
 > & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
 /** The most successive redirects that are followed, as many as apt follows. */
@@ -136,9 +145,7 @@ async function follow(
     const { trusted } = admission
     if (!isSameServer(uri, from)) own = undefined
     const authorization = own?.at(uri)
-    const response = whole(
-      await origin.request({ ...request, uri, trusted, authorization, nextAddressAfter }),
-    )
+    const response = whole(await origin.request({ ...request, uri, trusted, authorization }))
     const refuses = response.status === 401 || response.status === 403
     if (own !== undefined && authorization !== undefined && refuses) {
       log.warn('an origin refuses the credentials that this proxy has for it', {
@@ -287,7 +294,7 @@ type AskOne = (
  * How long one origin may take. Where another one could answer it has shorter deadlines and a signal that ends the request before the
  * question ends; where none could, it has more time.
  */
-type Pace = Pick<OriginRequest, 'deadlines' | 'signal' | 'onLate' | 'fresh'>
+type Pace = Pick<OriginRequest, 'deadlines' | 'signal' | 'onLate' | 'fresh' | 'nextAddressAfter'>
 
 const usual: Pace = {}
 
