@@ -23,7 +23,7 @@ import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import { RangesAhead } from './fetch/range-ahead.ts'
 import { UnconfirmedOrigins } from './fetch/unconfirmed-origins.ts'
 import type { Rules } from './policy/policy.ts'
-import { archiveOf, placesOf } from './policy/routing.ts'
+import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
@@ -72,7 +72,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     late: new LateHeads({
       clock,
       timeouts: () => rules().config.timeouts,
-      connections: () => rules().config.limits.originConnections,
+      connectionsTo: place => {
+        const { archives, limits } = rules().config
+        return connectionsTo(place, archives) ?? limits.originConnections
+      },
     }),
     impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })

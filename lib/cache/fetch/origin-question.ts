@@ -467,9 +467,12 @@ export class Mirrors {
   /** Asks an origin that no other can replace. */
   #patiently(round: Round, place: TargetUri): Promise<Answer> {
     return this.#parts.late.ask({
-      origin: originName(place),
+      place,
       send: pace => askAt(round, place, pace),
-      counts: ({ response }) => standingOf(response.status) === 'has it',
+      counts: ({ response }, maybeDead) => {
+        const standing = standingOf(response.status)
+        return standing === 'has it' || (maybeDead && standing === 'missing')
+      },
       drop: ({ response }) => response.content.close(),
     })
   }
