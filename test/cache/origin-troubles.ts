@@ -124,6 +124,19 @@ t.test(
   },
 )
 
+t.test('a file that is broken for ever does not keep clients from new indexes', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  origin.at(index, file({ content: 'old', etag: '"1"' }))
+  origin.at('/debian/broken', reply({ status: 500, content: 'broken' }))
+  await cache.warm(origin.url(index))
+  clock.advance(60_000)
+  await cache.get(origin.url('/debian/broken'))
+  origin.at(index, file({ content: 'new', etag: '"2"' }))
+  t.equal((await cache.get(origin.url(index), update)).text, 'new')
+})
+
 t.test('429 rests files that are not stored as well, for half a minute; 503 does not', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.now())

@@ -347,8 +347,8 @@ export class Mirrors {
   }
 
   /**
-   * Asks the only origin of an archive. After an answer that says that it fails, it is not asked about stored files for a while, and after
-   * 429 (Too Many Requests) about no file for a shorter one.
+   * Asks the only origin of an archive. It is not asked about stored files for a while after a failure about one of them, and after one with
+   * Retry-After. After 429 (Too Many Requests) it is asked about no file for a shorter time.
    */
   async #askOnly(round: Round): Promise<Answer> {
     const { clock, log } = this.#parts
@@ -367,6 +367,8 @@ export class Mirrors {
       return answer
     }
     const asked = Math.min(retryAfter(fields, clock.now()), longestPause)
+    // Clients choose which files are asked for, and one may be broken for ever.
+    if (stored === undefined && status !== 429 && asked === 0) return answer
     const pause = Math.max(shortestPause, asked)
     const untilForAll = status === 429 ? clock.elapsed() + Math.min(pause, longestForAll) : 0
     if (asked > shortestPause) {
