@@ -148,6 +148,9 @@ export class OriginClient {
       origin: formatAuthority(errand.asked.uri),
       after,
       told,
+      fails: response =>
+        'status' in response && (response.status >= 500 || response.status === 429),
+      drop: response => 'status' in response && response.content.close(),
       send: (options, toldOne) => {
         const one = new PendingRequest(this.#parts, { ...errand, ...options }, toldOne)
         one.begin()
