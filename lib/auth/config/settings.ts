@@ -58,6 +58,8 @@ export const settings = group('', {
       'saml.entityId',
       'saml.acsUrl',
       'saml.sloUrl',
+      // No other host can be asked about.
+      'forwardAuth.hosts',
     )
     .says(
       'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
