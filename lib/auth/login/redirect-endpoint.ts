@@ -16,7 +16,7 @@ import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
-import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
+import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
 import {
   backAddress,
@@ -133,7 +133,7 @@ function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
   return saml.page({
     request,
     template: 'sign-in-on-top',
-    status: 401,
+    status: pageStatus(saml.config()),
     fields: challenge(href),
     view: say => ({
       title: say('You are not signed in'),
