@@ -163,7 +163,7 @@ export function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 20
 /** The longest target that is repeated in an address. */
 const LONGEST_REPEATED = 6000
 
-/** Whether a navigation is led to the address of a login, so that a page with status 200 is none of the application's addresses. */
+/** Whether a navigation is led to the address of a login, so that no address of the application answers with a page of status 200. */
 function wantsRedirect({ method, target, fields }: Request, { returnTo }: LoginStart): boolean {
   const isOwn = target.form === 'origin' && target.path === returnPath
   const navigates = fields.get('Sec-Fetch-Mode') === 'navigate'
