@@ -111,6 +111,9 @@ t.test(
   'what a paused origin does not give is asked for again, and lock names it until then',
   async t => {
     const { origin, cache, clock, build } = await started(t)
+    origin.at('/debian/pool/main/f/first_1_all.deb', file({ content: 'first', etag: '"1"' }))
+    await build.get('/debian/pool/main/f/first_1_all.deb')
+    await cache.quiet()
     origin.at('*', reply({ status: 429, fields: { 'Retry-After': '20' } }))
     t.equal((await build.get('/debian/pool/main/o/other_1_all.deb')).status, 429)
     t.equal((await build.get(deb)).status, 503)
