@@ -104,7 +104,7 @@ const behaviours: Readonly<Record<string, Script>> = {
 
 for (const state of ['stored', 'absent'] as const) {
   t.test(`HEAD of a file that is ${state} is answered as GET is`, async t => {
-    const { origin, cache } = await started(t)
+    const { origin, cache, clock } = await started(t)
     const paths = Object.keys(behaviours).map((_, n) => [`${index}?get${n}`, `${index}?head${n}`])
     for (const path of state === 'stored' ? paths.flat() : []) {
       origin.at(path, there)
@@ -115,6 +115,8 @@ for (const state of ['stored', 'absent'] as const) {
       const seen: unknown[] = []
       for (const [i, method] of (['get', 'head'] as const).entries()) {
         const path = paths[n]?.[i] ?? ''
+        // After 429 an origin is left alone for half a minute.
+        clock.advance(31_000)
         origin.at(path, script)
         const { status, fields } = await cache[method](origin.url(path), insist)
         const length = fields.get('Content-Length')
