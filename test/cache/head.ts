@@ -115,6 +115,8 @@ for (const state of ['stored', 'absent'] as const) {
       const seen: unknown[] = []
       for (const [i, method] of (['get', 'head'] as const).entries()) {
         const path = paths[n]?.[i] ?? ''
+        // After 429 an origin is left alone for half a minute.
+        clock.advance(31_000)
         origin.at(path, script)
         // An origin that has said that it fails is left alone for a while.
         clock.advance(60_000)

@@ -244,10 +244,13 @@ export class Answerer {
     // HEAD is GET without content, and begins no download.
     const headAlone = request.method === 'HEAD' && !fetcher.isFetching(file.key)
     const hasCopy = superseded !== undefined || lacking === 'unreadable'
-    const fetching = headAlone ? undefined : fetcher.fetch(wanted)
+    const head = headAlone ? await this.#askForHead(allowed, { hasCopy }) : undefined
+    // Another node can have what no origin gives.
+    const mayBeNear = head?.kind === 'failed' && fetcher.mayBeNear(wanted)
+    const fetching = headAlone && !mayBeNear ? undefined : fetcher.fetch(wanted)
     const found =
       fetching === undefined
-        ? await this.#askForHead(allowed, { hasCopy })
+        ? head
         : await resultInTime(fetching.found, clock, clientPatience(rules().config.timeouts))
     const missing = superseded === undefined ? lacking : 'superseded'
     const because = fetching?.joined === true ? 'joined' : missing

@@ -204,6 +204,11 @@ export class Fetcher {
     return this.#underWay.has(key)
   }
 
+  /** Whether a shared store is asked for such a file. */
+  mayBeNear(wanted: WantedFile): boolean {
+    return this.#options.nearer?.serves(wanted) === true
+  }
+
   /** Whether a file is being fetched that the store did not have. Then a look-up in the store is useless. */
   isFetchedAnew(key: string): boolean {
     const running = this.#underWay.get(key)

@@ -134,7 +134,9 @@ function withoutAsking(request: FileRequest): Decision {
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
   }
-  const floor = archive.detached ? 0 : settings.floor
+  // An index that no adopted Release file names may be older than the Release file which the client has just got.
+  const isUnnamed = archive.kind === 'index' && claim === undefined
+  const floor = archive.detached || isUnnamed ? 0 : settings.floor
   return isJustValidated(stored, floor, now)
     ? { use: 'store', because: 'validated-just-now', entry: stored }
     : { use: 'revalidate', because, entry: stored }
