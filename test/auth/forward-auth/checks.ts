@@ -507,6 +507,18 @@ t.test('a browser that is known is judged anew at each check', async t => {
   t.equal((await ask('/a', { Cookie })).status, 401, 'its session has lapsed')
 })
 
+t.test('no cookies of a program change those of a browser', async t => {
+  const settings = { passthroughPaths: ['/open/'] }
+  const { ask } = await startChecks(t, { edge: 'caddy', settings })
+  for (const cookies of ['browser a=b', 'program a=b', ' a=b', 'a=b']) {
+    for (const more of [{}, navigation]) {
+      const { status, fields } = await ask('/open/', { Cookie: cookies, ...more })
+      t.equal(status, 200)
+      t.same(fields.all('Cookie'), [cookies.trim()])
+    }
+  }
+})
+
 t.test('rules of a reload are those of the next check', async t => {
   const forwardAuth = { listenAddress: '127.0.0.1:0', edge: 'nginx', trustedProxies: ['127.0.0.1'] }
   let settings: Readonly<Record<string, unknown>> = {}
