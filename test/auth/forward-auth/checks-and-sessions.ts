@@ -15,6 +15,8 @@ import { startStore, storeProgram } from '../../fixtures/state/real-store.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 import { until } from '../../fixtures/time/until.ts'
 
+t.setTimeout(600_000)
+
 const ada = { email: ['ada@example.org'], groups: ['staff'] }
 const start = Date.parse('2026-01-01T00:00:00Z')
 
