@@ -287,7 +287,7 @@ async function cookiesOf(gateway: Gateway, clock: ManualClock) {
   const ada = await logIn('ada@example.org', { groups: ['staff', 'a,b'], department: ['IT'] })
   const root = await gateway.logIn(
     { email: ['root@example.org'], groups: ['admins'] },
-    { authenticated: clock.now() - 60_000, authnContext: 'https://refeds.org/profile/mfa' },
+    { authnInstant: clock.now() - 60_000, authnContext: 'https://refeds.org/profile/mfa' },
   )
   const alone = (cookie: string) =>
     cookie

@@ -13,6 +13,8 @@ import { cookieOf, domain, gatewayConfig, startGateway } from '../../fixtures/ga
 import { RawClient, type RawResponse } from '../../fixtures/http/raw-client.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 
+t.setTimeout(600_000)
+
 const base = `https://${domain}`
 const ada = { email: ['ada@example.org'], groups: ['staff'] }
 const byField = (edge: Edge) => edge === 'nginx' || edge === 'haproxy'

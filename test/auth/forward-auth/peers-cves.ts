@@ -7,6 +7,8 @@ import { domain, startGateway } from '../../fixtures/gateway/gateway.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 import { reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 
+t.setTimeout(600_000)
+
 const ada = { email: ['ada@example.org'], groups: ['staff'] }
 const settings = {
   passthroughPaths: ['/public/'],

@@ -95,6 +95,22 @@ t.test('every kind of form arrives byte for byte, files and all', async t => {
   t.equal(backend.requests.length, 4)
 })
 
+t.test('a form whose sender the rules refuse after the login is not sent', async t => {
+  const access = [
+    { path: '/save', methods: ['POST'], allow: [{ users: ['bert@example.org'] }] },
+    { path: '/', allow: 'signed-in' },
+  ]
+  const { postAndSignIn, sendAgain, backend, browser } = await expired(t, { settings: { access } })
+  const answer = await sendAgain(await postAndSignIn())
+  t.equal(answer.status, 403)
+  t.match(htmlOf(answer), /signed in as alice/)
+  t.notOk(backend.requests.some(({ method }) => method === 'POST'))
+  endSession(browser)
+  // The query that names a method is judged with the path of the form.
+  const other = await sendAgain(await postAndSignIn({ target: '/?_method=PUT' }))
+  t.equal(other.status, 200, 'where no rule is for the method')
+})
+
 t.test('it is sent once', async t => {
   const { postAndSignIn, sendAgain, backend, browser, codes } = await expired(t)
   const page = await postAndSignIn()
