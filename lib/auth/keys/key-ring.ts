@@ -7,6 +7,7 @@
 import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
+import { WatchedFile } from '../../files/watched-file.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type DynamicConfig,
@@ -26,7 +27,6 @@ import {
   readDynamicConfig,
   saveDynamicConfig,
 } from './dynamic-file.ts'
-import { WatchedFile } from './watched-file.ts'
 
 interface KeyRingOptions extends Omit<KeyMakingOptions, 'now'> {
   readonly path: string

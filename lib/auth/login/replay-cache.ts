@@ -1,7 +1,7 @@
 /**
  * The replay cache of IDs that must not be used again: of requests, assertions and logout messages.
  *
- * Bounded, in memory, and kept in small files across restarts (`keys/lapsing-marks.ts`): a captured answer must not sign in a second
+ * Bounded, in memory, and kept in small files across restarts (`lib/files/lapsing-marks.ts`): a captured answer must not sign in a second
  * time because the service was updated in between. Each ID is kept, as a hash, until the checks of times refuse its message anyway:
  * `["<hash>", <until, milliseconds since the epoch>]`. Several processes can put a store of their own behind the same interface, and
  * instances that share a store mark the IDs there first.
@@ -9,9 +9,9 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { FileCalls } from '../../files/file-calls.ts'
+import { LapsingMarks } from '../../files/lapsing-marks.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { LapsingMarks } from '../keys/lapsing-marks.ts'
 
 /** The store of used IDs. */
 export interface UsedIds {

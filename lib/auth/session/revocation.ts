@@ -2,7 +2,7 @@
  * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
  * They are in memory and, for restarts and for a second process beside this one, in files beside the dynamic configuration
- * (`keys/lapsing-marks.ts`). NameIDs and users are kept as hashes.
+ * (`lib/files/lapsing-marks.ts`). NameIDs and users are kept as hashes.
  *
  * # Marks in the files
  *     ["<mark>", before, until]     sessions made at or before `before` under a mark are over; it may be dropped after `until`
@@ -18,9 +18,9 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { FileCalls } from '../../files/file-calls.ts'
+import { LapsingMarks } from '../../files/lapsing-marks.ts'
 import { isRecord } from '../../json.ts'
 import type { Logger } from '../../log/log.ts'
-import { LapsingMarks } from '../keys/lapsing-marks.ts'
 import type { Session } from './token.ts'
 
 /**

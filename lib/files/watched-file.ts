@@ -1,10 +1,10 @@
 /**
  * Watches a small file that other processes may replace, and repeats writes that failed.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
-import { systemCode } from '../../errors.ts'
-import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import { repeat } from '../async/repeat.ts'
+import { systemCode } from '../errors.ts'
+import { type FileCalls, systemFiles } from './file-calls.ts'
 
 interface WatchedFileOptions {
   readonly path: string
