@@ -67,10 +67,10 @@ export class WatchedFile {
     return this.#waiting
   }
 
-  /** Checks the file every second from now on, by `check`. */
-  watch(check = () => this.check()): void {
+  /** Checks the file every second from now on. */
+  watch(): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
-      this.#checking = check()
+      this.#checking = this.check()
       return this.#checking
     })
   }
@@ -99,10 +99,7 @@ export class WatchedFile {
 }
 
 /** A text that changes whenever the file changes; undefined when there is no file. */
-export async function appearance(
-  path: string,
-  { stat } = systemFiles,
-): Promise<string | undefined> {
+async function appearance(path: string, { stat } = systemFiles): Promise<string | undefined> {
   try {
     const { ino, mtimeMs, size, mode, uid } = await stat(path)
     return [ino, mtimeMs, size, mode, uid].join(' ')
