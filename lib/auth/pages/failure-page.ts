@@ -20,7 +20,7 @@ import type { AssertionFinding } from '../../saml/subject.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { cameWithoutTls, isOwnHost, type RequestHead } from '../access/own-origin.ts'
-import type { Sender, SentRecord } from './failure-records.ts'
+import type { FailureRecord, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, fillText, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
@@ -59,7 +59,7 @@ interface FailurePageTools {
   /** The command that explains the failure with this reference. */
   readonly explainCommand: (reference: string) => string
   /** The store of failure records. */
-  readonly records: { readonly add: (record: SentRecord) => unknown }
+  readonly records: { readonly add: (record: FailureRecord) => unknown }
   readonly clientAddress: (request: RequestHead) => string
   /** Decides who sent a request, as far as its cookies prove. */
   readonly sender: (request: RequestHead) => Sender
