@@ -32,12 +32,13 @@ import {
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
+import { cannotLogIn } from './login/login-needed.ts'
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
+import { errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { Brand, PageMaker } from './pages/page.ts'
 import type { AnswerProbe } from './probe/probe.ts'
-import { type OpenHolder, passedWithoutSession } from './session/ending.ts'
+import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
@@ -212,7 +213,7 @@ function passOpen<A extends Response | TakenOver>(
   { because, passthrough, cookies, until }: Admission,
 ): Promise<A | Response> {
   const { request: original, place, client } = asked
-  original.holder = until === undefined ? passedWithoutSession : ({ until } satisfies OpenHolder)
+  original.holder = until === undefined ? passedWithoutSession : { until }
   const { fields } = original
   const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
   const isPublic = because !== 'passthrough-token'
