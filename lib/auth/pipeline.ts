@@ -31,6 +31,7 @@ import {
 } from './gate/denials.ts'
 import { gate, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
+import type { SessionIdentity } from './identity/session-identity.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
 import { cannotLogIn } from './login/login-needed.ts'
 import { type FormReader, openResubmission } from './login/resubmission.ts'
@@ -45,6 +46,7 @@ import type { ReadSession } from './session/token.ts'
 /** The parts that a reload replaces together. */
 export interface Rules {
   readonly config: Config
+  readonly identity: SessionIdentity
   readonly backend: Backend
   /** The parts of the pages that belong to the organisation. */
   readonly brand: Brand
@@ -131,10 +133,10 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'own-page': {
       const { path, session } = verdict
-      const { backend } = asked.rules
+      const { identity } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      return continueWhenReady(backend.identityOf(session), sentFields => {
+      return continueWhenReady(identity.of(session), sentFields => {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
