@@ -411,7 +411,7 @@ class Machine {
 t.test('a process that comes and goes loses nothing, nor do power cuts', async t => {
   const { root } = disk(t)
   let confirmed = 0
-  for (let seed = 1; seed <= 25; seed += 1) {
+  for (let seed = 1; seed <= 10; seed += 1) {
     const machine = new Machine(root, seeded(seed))
     for (let life = 0; life < 3; life += 1) {
       await machine.run(40)
