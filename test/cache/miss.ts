@@ -45,7 +45,7 @@ t.test('clients who come at the moment a fetch ends are not a second fetch', asy
   const cache = await TestCache.start(t, { origins: [origin] })
   origin.at('*', file({ content: 'hello' }))
   for (let round = 0; round < 20; round += 1) {
-    const url = origin.url(`/debian/pool/a_${round}.deb`)
+    const url = origin.url(`/debian/pool/a_${round}_all.deb`)
     await Promise.all(Array.from({ length: 6 }, () => cache.get(url)))
   }
   t.equal(origin.requests.length, 20)

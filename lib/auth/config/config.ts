@@ -1,7 +1,7 @@
 /**
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and values computed from
- * them. Durations are milliseconds, sizes bytes. Which changes a reload
- * cannot apply stands beside each setting (`config/restart.ts`). Pure.
+ * them. Durations are milliseconds, sizes bytes. Which changes a reload cannot apply stands beside each setting
+ * (`config/restart.ts`). Pure.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'

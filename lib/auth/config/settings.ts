@@ -303,7 +303,7 @@ export const settings = group('', {
 
   login: group('How a login begins in a browser.', {
     status: setting(loginStatus, 401).says(
-      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be changed (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
       'It costs this: a service worker that stores every navigation may store the page that begins a login, and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts and programs are answered as before.',
     ),
   }),

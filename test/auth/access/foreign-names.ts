@@ -18,9 +18,6 @@ import { packageRoot } from '../../../lib/package.ts'
 import { edges, startChecks } from '../../fixtures/gateway/checks.ts'
 import { spellingsOf } from '../../fixtures/gateway/foreign.ts'
 
-// Each of some thousand checks is a connection of its own.
-t.setTimeout(600_000)
-
 t.test('a name has one row, however it is spelt, and a longer name has none', t => {
   t.equal(new Set(foreignNames.map(({ name }) => foldedName(name))).size, foreignNames.length)
   for (const { name, family } of foreignNames) {
