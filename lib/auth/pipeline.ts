@@ -31,19 +31,22 @@ import {
 } from './gate/denials.ts'
 import { gate, isRefusedMethod, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
+import type { SessionIdentity } from './identity/session-identity.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
+import { cannotLogIn } from './login/login-needed.ts'
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
-import { cannotLogIn, errorResponse, type FailurePage } from './pages/failure-page.ts'
+import { errorResponse, type FailurePage } from './pages/failure-page.ts'
 import type { Brand, PageMaker } from './pages/page.ts'
 import type { AnswerProbe } from './probe/probe.ts'
-import { type OpenHolder, passedWithoutSession } from './session/ending.ts'
+import { passedWithoutSession } from './session/ending.ts'
 import type { Sessions } from './session/sessions.ts'
 import type { ReadSession } from './session/token.ts'
 
 /** The parts that a reload replaces together. */
 export interface Rules {
   readonly config: Config
+  readonly identity: SessionIdentity
   readonly backend: Backend
   /** The parts of the pages that belong to the organisation. */
   readonly brand: Brand
@@ -130,10 +133,10 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     }
     case 'own-page': {
       const { path, session } = verdict
-      const { backend } = asked.rules
+      const { identity } = asked.rules
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
-      return continueWhenReady(backend.identityOf(session), sentFields => {
+      return continueWhenReady(identity.of(session), sentFields => {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
@@ -212,7 +215,7 @@ function passOpen<A extends Response | TakenOver>(
   { because, passthrough, cookies, until }: Admission,
 ): Promise<A | Response> {
   const { request: original, place, client } = asked
-  original.holder = until === undefined ? passedWithoutSession : ({ until } satisfies OpenHolder)
+  original.holder = until === undefined ? passedWithoutSession : { until }
   const { fields } = original
   const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
   const isPublic = because !== 'passthrough-token'

@@ -3,7 +3,6 @@
  * restart stay as they were, and are told.
  */
 
-import type { Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
 import { readBrand } from './pages/page.ts'
@@ -11,7 +10,7 @@ import type { Rules } from './pipeline.ts'
 import { GroupNames } from './session/group-names.ts'
 
 interface RulesInForceParts extends Omit<Parameters<typeof GroupNames.open>[0], 'path'> {
-  readonly backendOf: (config: Config) => Backend
+  readonly partsOf: (config: Config) => Pick<Rules, 'identity' | 'backend'>
 }
 
 interface RulesNow extends Rules {
@@ -66,9 +65,9 @@ export class RulesInForce {
 /** What is made of a configuration; the names of groups of `before` stay while they are those of the same file. */
 async function rulesOf(config: Config, parts: RulesInForceParts, before?: GroupNames) {
   const brand = await readBrand(config)
-  const backend = parts.backendOf(config)
+  const made = { config, brand, ...parts.partsOf(config) }
   const { groupNames: path } = config
-  if (path === undefined) return { config, brand, backend, groupNames: undefined }
+  if (path === undefined) return { ...made, groupNames: undefined }
   const groupNames = before?.path === path ? before : await GroupNames.open({ ...parts, path })
-  return { config, brand, backend, groupNames }
+  return { ...made, groupNames }
 }

@@ -32,6 +32,7 @@ import type { checkServer } from './forward-auth/listener.ts'
 import { ProbedChecks } from './forward-auth/probed-checks.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
+import { SessionIdentity } from './identity/session-identity.ts'
 import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
@@ -141,10 +142,14 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   const instanceId = newInstanceId(random)
   const inForce = await RulesInForce.open(config, {
     ...tools,
-    backendOf: from => {
+    partsOf: from => {
       const tokens = new IdentityTokens({ keys, clock, config: from })
+      const identity = new SessionIdentity({ config: from, tokens })
       const life = { closing: closing.signal, endless }
-      return new Backend({ config: from, clock, instanceId, ...life, tokens })
+      return {
+        identity,
+        backend: new Backend({ config: from, clock, instanceId, ...life, identity }),
+      }
     },
   })
   const rules = inForce.current

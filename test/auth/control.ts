@@ -48,6 +48,7 @@ t.test('explain asks the other instances where this one knows nothing', async t 
   const record = (id: string) => ({
     ...{ id, at: 0, category: 'SAML-ERROR', code: 'replay', title: 'x', status: 403 },
     ...{ client: '192.0.2.1', method: 'POST', path: '/saml/acs', facts: {}, findings: [] },
+    sender: 'other' as const,
   })
   let asked = 0
   const handle = control({

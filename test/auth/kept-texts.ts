@@ -45,7 +45,7 @@ async function growth(remember: (i: number) => unknown): Promise<number> {
 
 t.test('cookies of checks', async t => {
   const clients = new Clients()
-  const rules = { config, backend: { noIdentity: Fields.empty } }
+  const rules = { config, identity: { none: Fields.empty } }
   const remember = (i: number) =>
     clients.of(Fields.of(['Cookie', partOf(`own=${String(i).padStart(100, '0')}`)]), rules)
   t.ok((await growth(remember)) < JUNK / 5)

@@ -19,19 +19,17 @@ import { authoritiesIn } from '../../x509/authorities.ts'
 import { instanceField, instanceTrail } from '../access/instance-id.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import { hostFor, type Place } from '../access/own-origin.ts'
-import { tokenField } from '../access/passthrough.ts'
 import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
-import { identityFieldNames, identityFields } from '../identity/identity-fields.ts'
-import type { IdentityTokens, TokenRequest } from '../identity/identity-token.ts'
-import type { ReadSession, Session } from '../session/token.ts'
+import type { SessionIdentity } from '../identity/session-identity.ts'
+import type { ReadSession } from '../session/token.ts'
 import { readClientIdentity } from './client-identity.ts'
 
 interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  readonly tokens: IdentityTokens
+  readonly identity: Pick<SessionIdentity, 'of'>
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
   /** The backend adds the requests of WebSockets and event streams to this set, each as it arrived. */
@@ -74,16 +72,6 @@ export class Backend {
    * field blocks as one object, so the fields are made once (identity/backend-fields.ts).
    */
   readonly #sent = new WeakMap<Fields, Sent>()
-  /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
-  readonly #lines = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
-
-  /** The names of all identity fields, and of the token's field, which the backend must not see. */
-  readonly #names: readonly string[]
-  /** The fields that tell an edge that there is no identity: all identity fields, each of them empty. */
-  readonly noIdentity: Fields
-  /** The fields that edges get for a session, where no identity is signed. */
-  readonly #whole = new WeakMap<Session, Fields>()
-
   /** Trailer fields that may be passed on. */
   readonly #trailers: (fields: Fields) => Fields
 
@@ -91,9 +79,6 @@ export class Backend {
     const { config, clock } = options
     const { stripped } = config.identityFields
     this.#trailers = fields => harmlessTrailers(fields, stripped)
-    const signed = config.identityToken !== undefined
-    this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
-    this.noIdentity = withEmpty(Fields.empty, this.#names)
     const { timeouts, limits } = config
     const { connect } = timeouts
     const { backendConnections } = limits
@@ -161,7 +146,7 @@ export class Backend {
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return continueWhenReady(this.identityOf(session), ({ flat }) => {
+    return continueWhenReady(this.#options.identity.of(session), ({ flat }) => {
       const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
       return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
     })
@@ -197,7 +182,7 @@ export class Backend {
   /** The target of the request and its fields: our own fields first, then those a client may send. */
   #forwarding(admitted: AdmittedRequest): ForwardingOptions | Promise<ForwardingOptions> {
     const { session } = admitted
-    const identity = session === undefined ? undefined : this.identityOf(session)
+    const identity = session === undefined ? undefined : this.#options.identity.of(session)
     return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
   }
 
@@ -240,38 +225,6 @@ export class Backend {
     }
   }
 
-  /** The identity fields with which the requests of a session are forwarded. */
-  identityOf(session: Session): Fields | Promise<Fields> {
-    const { config, tokens } = this.#options
-    const token = config.identityToken === undefined ? undefined : tokens.of(session)
-    return continueWhenReady(token, token => {
-      const known = this.#lines.get(session)
-      if (known !== undefined && known.token === token) return known.fields
-      const fields = identityFields(session, config.identityFields, token)
-      this.#lines.set(session, { fields, token })
-      return fields
-    })
-  }
-
-  /**
-   * The identity fields that an edge has to send to the backend for a checked request. Every identity field is among them,
-   * empty where there is no value, so that no field of the client takes its place. The signed identity is for this request
-   * alone.
-   */
-  wholeIdentityOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
-    if (session === undefined) return this.noIdentity
-    const { config, tokens } = this.#options
-    const whole = (token?: string) => {
-      return withEmpty(identityFields(session, config.identityFields, token), this.#names)
-    }
-    if (config.identityToken !== undefined) return tokens.ofRequest(session, asked).then(whole)
-    const known = this.#whole.get(session)
-    if (known !== undefined) return known
-    const fields = whole()
-    this.#whole.set(session, fields)
-    return fields
-  }
-
   /** Event streams do not end by themselves, so the service ends them in good order when it stops. */
   #endless({ content, fields }: Response, { original }: AdmittedRequest): Response['content'] {
     if (content.kind !== 'stream') return content
@@ -280,12 +233,6 @@ export class Backend {
     endless.add(original)
     return { ...content, open: () => until(content.open(), closing) }
   }
-}
-
-/** The fields, with an empty field added for each of these names that is missing. */
-function withEmpty(fields: Fields, names: readonly string[]): Fields {
-  const missing = names.filter(name => !fields.has(name))
-  return Fields.fromFlat([...fields.flat, ...missing.flatMap(name => [name, ''])])
 }
 
 /** The same content, whose trailers can neither end nor make sessions: servers in front may put them among the fields of the head. */

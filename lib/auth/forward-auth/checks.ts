@@ -11,9 +11,9 @@ import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
+import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { ProbeQuestion } from '../probe/probe.ts'
@@ -27,7 +27,7 @@ import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 /** What a reload replaces together. */
 interface Rules {
   readonly config: Config
-  readonly backend: Backend
+  readonly identity: SessionIdentity
 }
 
 export interface CheckParts {
@@ -78,7 +78,7 @@ function answerProbe(
   if (fails === true) {
     return withAsked(sentenceAnswer(503, 'A check that is to fail.', facts), asked)
   }
-  const names = [...rules.backend.noIdentity].map(([name]) => name)
+  const names = [...rules.identity.none].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
   const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity, 'application'), id, facts)
@@ -118,7 +118,7 @@ function judge(
     if ('answer' in decision) return told(decision.answer)
     const { because, session: person, passthrough, cookies } = decision.admission
     const { method, id } = request
-    const identity = rules.backend.wholeIdentityOf(person, { method, path })
+    const identity = rules.identity.wholeOf(person, { method, path })
     const [user, target] = [person?.subject, targetOf(asked)]
     const facts: OutcomeFacts = {
       outcome: 'allowed',

@@ -11,9 +11,9 @@ import { isOfBrowser } from '../access/navigation.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import { tokenField } from '../access/passthrough.ts'
-import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import type { Admission } from '../gate/admission.ts'
+import type { SessionIdentity } from '../identity/session-identity.ts'
 import { probeField } from '../probe/probe.ts'
 import { allowedFields } from './check-answer.ts'
 import { edgeSecretField, isSource } from './contract.ts'
@@ -25,7 +25,7 @@ const LONGEST = 8192
 /** The rules in force, as far as they say what a client may send. */
 interface ClientRules {
   readonly config: Config
-  readonly backend: Pick<Backend, 'noIdentity'>
+  readonly identity: Pick<SessionIdentity, 'none'>
 }
 
 export class Clients {
@@ -123,7 +123,7 @@ const NO_IDENTITY = [
  */
 function refusedField(
   client: Fields,
-  { config, backend: { noIdentity } }: ClientRules,
+  { config, identity: { none: noIdentity } }: ClientRules,
 ): RefusedField | undefined {
   const { stripped } = config.identityFields
   const { edge = 'nginx', hosts = [] } = config.forwardAuth ?? {}

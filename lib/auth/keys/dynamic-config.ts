@@ -44,7 +44,7 @@ export interface DynamicConfig {
   readonly session: readonly SecretKey[]
   readonly sealing: readonly SecretKey[]
   readonly saml: readonly SamlKeyPair[]
-  /** The keys of the signed identity; a file of version 1 has none. */
+  /** The keys of the signed identity. */
   readonly identity: readonly IdentityKey[]
 }
 
@@ -70,15 +70,6 @@ export async function makeDynamicConfig(making: KeyMakingOptions): Promise<Dynam
     saml: [await newKeyPair(making)],
     identity: [await newIdentityKey(making)],
   }
-}
-
-/** A configuration of an older version, completed with the keys it lacks; undefined when it lacks none. */
-export async function upgradeConfig(
-  config: DynamicConfig,
-  making: Pick<KeyMakingOptions, 'now' | 'random'>,
-): Promise<DynamicConfig | undefined> {
-  if (config.identity.length > 0) return undefined
-  return { ...config, identity: [await newIdentityKey(making)] }
 }
 
 /**

@@ -6,8 +6,7 @@
  *       "session": [{ "kid", "key" (base64url, 32 bytes), "created", "retires"? }],
  *       "sealing": [the same], "saml": [{ "kid", "privateKey" (PEM), "certificate" (PEM), "created", "signs"?, "retires"? }],
  *       "identity": [{ "kid", "privateKey" (PEM), "created", "signs"?, "retires"? }] }
- * Newest first. Version 1 had no "identity"; its files are read, and written again with one. Moments are milliseconds since
- * the epoch.
+ * Newest first. Moments are milliseconds since the epoch.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
@@ -136,13 +135,13 @@ function contentOf(bytes: Buffer): DynamicConfig {
 function decode(found: unknown): DynamicConfig {
   const file = record(found, 'it')
   const { version, entityId } = file
-  if (version !== 1 && version !== 2) throw new Error('it names no version')
+  if (version !== 2) throw new Error('it is not of version 2')
   return {
     entityId: typeof entityId === 'string' ? entityId : '',
     session: list(file, 'session').map(secretOf),
     sealing: list(file, 'sealing').map(secretOf),
     saml: list(file, 'saml').map(pairOf),
-    identity: version === 1 ? [] : list(file, 'identity').map(identityKeyOf),
+    identity: list(file, 'identity').map(identityKeyOf),
   }
 }
 

@@ -7,6 +7,7 @@
 import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { Failure, systemCode } from '../../errors.ts'
+import { WatchedFile } from '../../files/watched-file.ts'
 import type { Logger } from '../../log/log.ts'
 import {
   type DynamicConfig,
@@ -18,7 +19,6 @@ import {
   type SamlKeyPair,
   type SealingKey,
   type SecretKey,
-  upgradeConfig,
 } from './dynamic-config.ts'
 import {
   checkSaveable,
@@ -26,7 +26,6 @@ import {
   readDynamicConfig,
   saveDynamicConfig,
 } from './dynamic-file.ts'
-import { WatchedFile } from './watched-file.ts'
 
 interface KeyRingOptions extends Omit<KeyMakingOptions, 'now'> {
   readonly path: string
@@ -164,15 +163,11 @@ export class KeyRing {
     log.info('the dynamic configuration was deleted: all keys are new', { path })
   }
 
-  /** Uses the keys of the file. A file of an older version, such as a backup, is completed with the keys it lacks. */
+  /** Uses the keys of the file. */
   async #take(found: DynamicConfig): Promise<void> {
-    const { path, clock, log, shared } = this.#options
-    const newer = await upgradeConfig(found, { ...this.#options, now: clock.now() })
-    if (shared === true) return this.#takeShared(found, newer !== undefined)
-    this.#use(newer ?? found)
-    if (newer !== undefined && (await this.#file.write())) {
-      log.info('added keys an older version did not have', { path })
-    }
+    const { path, log, shared } = this.#options
+    this.#use(found)
+    if (shared === true) return this.#checkShared()
     if (!(await closeToOthers(path))) return
     log.warn(
       'others on this machine could read the keys of sessions; if one of them might have, make new keys: delete the file',
@@ -181,11 +176,9 @@ export class KeyRing {
     await this.#file.look()
   }
 
-  /** Uses distributed keys unchanged, because other instances would not have keys that this one added. */
-  async #takeShared(found: DynamicConfig, lacks: boolean): Promise<void> {
+  /** Warns of distributed keys that every user can read, and leaves the file as it is: the operator distributes it. */
+  async #checkShared(): Promise<void> {
     const { path, log } = this.#options
-    if (lacks) throw noSharedKeys(path, 'an older version made it, and it lacks keys')
-    this.#use(found)
     if (((await stat(path)).mode & 0o007) === 0) return
     log.warn('every user of this machine could read the keys of sessions', { path })
   }

@@ -10,9 +10,9 @@ import type { LoginAsks } from '../../saml/response/check-assertion.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
-import { challenge } from '../pages/failure-page.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
 import type { Form } from './kept-forms.ts'
+import { challenge } from './login-needed.ts'
 import {
   asksOf,
   beginFlow,

@@ -14,9 +14,9 @@ import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
-import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
 import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
+import { cannotLogIn, challenge, needsLogin } from './login-needed.ts'
 import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
 import {
   backAddress,

@@ -1,7 +1,7 @@
 /**
  * The replay cache of IDs that must not be used again: of requests, assertions and logout messages.
  *
- * Bounded, in memory, and kept in small files across restarts (`keys/lapsing-marks.ts`): a captured answer must not sign in a second
+ * Bounded, in memory, and kept in a small file across restarts (`lib/files/lapsing-marks.ts`): a captured answer must not sign in a second
  * time because the service was updated in between. Each ID is kept, as a hash, until the checks of times refuse its message anyway:
  * `["<hash>", <until, milliseconds since the epoch>]`. Several processes can put a store of their own behind the same interface, and
  * instances that share a store mark the IDs there first.
@@ -9,9 +9,8 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { FileCalls } from '../../files/file-calls.ts'
-import { isRecord } from '../../json.ts'
+import { LapsingMarks } from '../../files/lapsing-marks.ts'
 import type { Logger } from '../../log/log.ts'
-import { LapsingMarks } from '../keys/lapsing-marks.ts'
 
 /** The store of used IDs. */
 export interface UsedIds {
@@ -75,7 +74,7 @@ const MOST = 100_000
 
 type UsedMark = readonly [hash: string, until: Milliseconds]
 
-/** Reads the files if there are any, and watches them. The log reports files that cannot be read. */
+/** Takes over what an earlier run has left. The log reports files that cannot be read. */
 export async function openReplayCache(options: {
   readonly path: string
   readonly clock: Clock
@@ -98,14 +97,13 @@ export async function openReplayCache(options: {
     files,
     livingMarks,
     isMark,
-    fromVersion1,
     merge: found => {
       for (const [mark, until] of found) used.set(mark, Math.max(until, used.get(mark) ?? until))
     },
     sentences: {
       lost: 'a file of used IDs cannot be read: what it held is forgotten',
-      unreadable:
-        'a file of used IDs was changed and cannot be read; what this process knows stays',
+      changed:
+        'another program changed the file of used IDs: it is written again with what this process knows',
       unwritten:
         'used IDs could not be kept: after a restart a captured answer could be used again',
     },
@@ -136,11 +134,4 @@ export function usedMark(id: string): string {
 function isMark(found: unknown): found is UsedMark {
   const [hash, until, ...more]: readonly unknown[] = Array.isArray(found) ? found : []
   return typeof hash === 'string' && Number.isFinite(until) && more.length === 0
-}
-
-/** `{ "version": 1, "used": [["<hash>", <until>], …] }` */
-function fromVersion1(file: unknown): readonly UsedMark[] {
-  const used = isRecord(file) && file['version'] === 1 ? file['used'] : undefined
-  if (!Array.isArray(used) || !used.every(isMark)) throw new Error('it is of another form')
-  return used
 }

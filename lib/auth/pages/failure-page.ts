@@ -1,5 +1,5 @@
 /**
- * Answers a request that failed, or cannot begin a login, with a page for a person and JSON for a program.
+ * Answers a request that failed with a page for a person and JSON for a program.
  *
  * Each failure also leaves one record in the log, with category and code, and one for `authproxy explain`. The request ID on the
  * page leads to both.
@@ -19,8 +19,8 @@ import type { Logger } from '../../log/log.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
-import { cameWithoutTls, isOwnHost, type RequestHead } from '../access/own-origin.ts'
-import type { Sender, SentRecord } from './failure-records.ts'
+import type { RequestHead } from '../access/own-origin.ts'
+import type { FailureRecord, Sender } from './failure-records.ts'
 import { type FailureCode, type FailureText, failures } from './failures.ts'
 import { english, fillText, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
@@ -59,7 +59,7 @@ interface FailurePageTools {
   /** The command that explains the failure with this reference. */
   readonly explainCommand: (reference: string) => string
   /** The store of failure records. */
-  readonly records: { readonly add: (record: SentRecord) => unknown }
+  readonly records: { readonly add: (record: FailureRecord) => unknown }
   readonly clientAddress: (request: RequestHead) => string
   /** Decides who sent a request, as far as its cookies prove. */
   readonly sender: (request: RequestHead) => Sender
@@ -196,49 +196,4 @@ const gone: Response = {
   fields: Fields.empty,
   content: noContent,
   facts: { outcome: 'client-gone' } satisfies OutcomeFacts,
-}
-
-/** The page for a navigation whose login could not be finished; undefined when it could. */
-export function cannotLogIn(
-  request: Request,
-  to: { readonly domain: string; readonly base: string; readonly returnTo: string },
-  failurePage: FailurePage,
-): Response | undefined {
-  const { domain, base, returnTo } = to
-  const host = request.fields.get('Host')
-  // The cookies of a login under another name would belong to that name.
-  if (!isOwnHost(host, domain)) {
-    const words = { base, domain, host: (host ?? 'none').slice(0, 260) }
-    return failurePage({ request, code: 'wrong_host', words, facts: { host } })
-  }
-  // The cookies of a login are Secure, so it could not be finished.
-  return cameWithoutTls(request)
-    ? failurePage({ request, code: 'without_tls', words: { base, returnTo } })
-    : undefined
-}
-
-/**
- * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
- * and leaves no state behind. `signedIn`: there is a session, and its login does not suffice.
- */
-export function needsLogin(request: RequestHead, login: string, signedIn = false): Response {
-  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
-  const why = signedIn
-    ? 'The session is of a login that is too old, or of another kind than is needed here.'
-    : 'There is no valid session.'
-  const text = `${why} Open the login address in a browser window.`
-  const message = {
-    error: 'login_required',
-    message: safe ? text : `${text} The request was not kept: send it again after the login.`,
-    ...(safe ? {} : { kept: false }),
-    login,
-    requestId: request.id,
-  }
-  return json(message, { status: 401, fields: challenge(login) })
-}
-
-/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
-export function challenge(address: string): Fields {
-  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
-  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
 }

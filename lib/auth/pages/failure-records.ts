@@ -31,12 +31,8 @@ export interface FailureRecord {
   readonly path: string
   readonly facts: Readonly<Record<string, unknown>>
   readonly findings: readonly AssertionFinding[]
-  /** The kind of sender; files of earlier versions do not have it, which means `other`. */
-  readonly sender?: Sender
+  readonly sender: Sender
 }
-
-/** A record, and who sent its request. */
-export type SentRecord = FailureRecord & { readonly sender: Sender }
 
 /** The file of an instance, beside its dynamic configuration. */
 export function failuresFile(configPath: string): string {
@@ -62,8 +58,7 @@ export class FailureRecords {
 
   private constructor(options: Options, records: readonly FailureRecord[]) {
     this.#options = options
-    const of = (sender: Sender) =>
-      records.filter(record => (record.sender ?? 'other') === sender).slice(-MOST)
+    const of = (sender: Sender) => records.filter(record => record.sender === sender).slice(-MOST)
     this.#records = {
       user: of('user'),
       login: of('login'),
@@ -79,7 +74,7 @@ export class FailureRecords {
   }
 
   /** Adds a record, and answers it in its redacted form. */
-  add(record: SentRecord): SentRecord {
+  add(record: FailureRecord): FailureRecord {
     const facts = clean(record.facts)
     const findings = record.findings.slice(0, 50).map(shortened)
     const records = this.#records[record.sender]
@@ -124,14 +119,14 @@ export async function readFailures(path: string): Promise<readonly FailureRecord
 /** Whether a value that was read is a record. */
 export function isFailureRecord(found: unknown): found is FailureRecord {
   if (!isRecord(found)) return false
-  const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path']
+  const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path', 'sender']
   const { at, status, findings, facts } = found
   return (
     texts.every(name => typeof found[name] === 'string') &&
     [at, status].every(Number.isFinite) &&
     Array.isArray(findings) &&
     findings.every(isRecord) &&
-    (facts === undefined || isRecord(facts))
+    isRecord(facts)
   )
 }
 

@@ -24,6 +24,13 @@ export interface OpenHolder {
 /** The holder of exchanges that passed without a session, and without a token that expires. */
 export const passedWithoutSession: OpenHolder = { until: Number.POSITIVE_INFINITY }
 
+declare module '../../http/message/message.ts' {
+  interface Holders {
+    session: ReadSession
+    open: OpenHolder
+  }
+}
+
 /** An exchange that has begun and not ended. */
 interface LastingExchange {
   /** `begun` is by the monotonic clock. */
@@ -55,9 +62,9 @@ export function endWithSessions(of: Questions) {
     for (const { request, cut } of lasting()) {
       const { holder } = request
       if (holder === undefined) continue
-      const session = isSession(holder) ? holder : undefined
+      const session = 'until' in holder ? undefined : holder
       const whyOver = () =>
-        session === undefined ? whyTokenEnded(holder, clock) : whyEnded(session, request)
+        'until' in holder ? whyTokenEnded(holder, clock) : whyEnded(holder, request)
       const ended = now - request.begun >= INTERVAL ? whyOver() : undefined
       const because = ended ?? (again && !passes(request, session) ? 'rules' : undefined)
       if (because === undefined) continue
@@ -82,10 +89,6 @@ export function endWithSessions(of: Questions) {
   }
 }
 
-function whyTokenEnded(holder: object, clock: Clock): 'token-expired' | undefined {
-  return 'until' in holder && Number(holder.until) <= clock.now() ? 'token-expired' : undefined
-}
-
-function isSession(holder: object): holder is ReadSession {
-  return 'lapses' in holder && 'kid' in holder
+function whyTokenEnded({ until }: OpenHolder, clock: Clock): 'token-expired' | undefined {
+  return until <= clock.now() ? 'token-expired' : undefined
 }

@@ -10,8 +10,8 @@
 import type { Clock } from '../../async/clock.ts'
 import { explainError, Failure } from '../../errors.ts'
 import { readBounded } from '../../files/bounded-file.ts'
+import { WatchedFile } from '../../files/watched-file.ts'
 import type { Logger } from '../../log/log.ts'
-import { WatchedFile } from '../keys/watched-file.ts'
 
 /** The content of the file. */
 export interface GroupTable {

@@ -1,16 +1,16 @@
 /**
  * Remembers sessions that ended before their time, so that a copied cookie ends with its session.
  *
- * They are in memory and, for restarts and for a second process beside this one, in files beside the dynamic configuration
- * (`keys/lapsing-marks.ts`). NameIDs and users are kept as hashes.
+ * They are in memory and, for restarts, in a file beside the dynamic configuration (`lib/files/lapsing-marks.ts`). NameIDs and users
+ * are kept as hashes.
  *
- * # Marks in the files
+ * # Marks in the file
  *     ["<mark>", before, until]     sessions made at or before `before` under a mark are over; it may be dropped after `until`
  *     ["*", before]                 the same for every session
  *
  * # In doubt
  * - A file that cannot be read at the start may have named any session: all that were made before are over, every user logs in once
- *   more. The same file while this process runs is told; what this process knows stays.
+ *   more. When another program changes the file while this process runs, it is written again from memory, and the log says so.
  * - When no file can be written, a logout still holds here, and is written when that is possible again.
  * - When there are too many entries the oldest is not forgotten: all sessions as old as it are over. Unsigned LogoutRequests,
  *   which any stranger can send, fill half of the list at most.
@@ -18,9 +18,8 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { FileCalls } from '../../files/file-calls.ts'
-import { isRecord } from '../../json.ts'
+import { LapsingMarks } from '../../files/lapsing-marks.ts'
 import type { Logger } from '../../log/log.ts'
-import { LapsingMarks } from '../keys/lapsing-marks.ts'
 import type { Session } from './token.ts'
 
 /**
@@ -83,22 +82,21 @@ export class RevocationList {
       files,
       livingMarks: () => this.#living(),
       isMark,
-      fromVersion1,
       merge: marks => this.#merge(marks),
       onLoss: () => {
         this.#allBefore = clock.now()
       },
       sentences: {
         lost: 'the list of ended sessions cannot be read: all sessions are over, every user has to log in once more',
-        unreadable:
-          'a file of the list of ended sessions was changed and cannot be read; what this process knows stays',
+        changed:
+          'another program changed the file of ended sessions: it is written again with what this process knows',
         unwritten:
           'ended sessions could not be written down: they stay ended here, but would be valid again after a restart',
       },
     })
   }
 
-  /** Reads the files if there are any, and watches them. */
+  /** Takes over what an earlier run has left. */
   static async open(options: RevocationOptions): Promise<RevocationList> {
     const list = new RevocationList(options)
     await list.#marks.open()
@@ -235,22 +233,6 @@ function isMark(found: unknown): found is RevocationMark {
   const [mark, before, until, ...more]: readonly unknown[] = Array.isArray(found) ? found : []
   if (typeof mark !== 'string' || !Number.isFinite(before) || more.length > 0) return false
   return mark === EVERY ? until === undefined : Number.isFinite(until)
-}
-
-/** `{ "version": 1, "allBefore": 1900000000000, "entries": [["<mark>", { "before": …, "until": … }], …] }` */
-function fromVersion1(file: unknown): readonly RevocationMark[] {
-  if (!isRecord(file) || file['version'] !== 1) throw new Error('it has another version, or none')
-  const { allBefore, entries } = file
-  if (!Array.isArray(entries)) throw new Error('its entries are none')
-  const all: readonly unknown[] = allBefore === undefined ? [] : [[EVERY, allBefore]]
-  const marks = [...all, ...entries.map(markFromVersion1)]
-  if (!marks.every(isMark)) throw new Error('its entries are none')
-  return marks
-}
-
-function markFromVersion1(found: unknown): unknown {
-  const [mark, entry]: readonly unknown[] = Array.isArray(found) ? found : []
-  return isRecord(entry) ? [mark, entry['before'], entry['until']] : undefined
 }
 
 /** The marks of sessions that were asked about. They are remembered, because hashing costs more than the rest of a request. */

@@ -191,7 +191,7 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
       sessionIndex: six === undefined ? undefined : text(six),
       identitySettings: text(ids),
       authenticated: number(auth_time) * 1000,
-      authnInstant: ain === undefined ? undefined : notAfter(number(cre), number(ain) * 1000),
+      authnInstant: ain === undefined ? undefined : number(ain) * 1000,
       authnContext: acr === undefined ? undefined : text(acr),
       created: number(cre),
       expires: number(end) * 1000,
@@ -202,11 +202,6 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   } catch {
     return undefined
   }
-}
-
-/** The moment, unless it is later than `latest`: earlier versions wrote future moments of the identity provider into tokens. */
-function notAfter(latest: Milliseconds, moment: Milliseconds): Milliseconds | undefined {
-  return moment <= latest ? moment : undefined
 }
 
 function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {

@@ -16,12 +16,7 @@ import type { StateConfig } from '../config/config.ts'
 import type { FormStore, SealedForm } from '../login/kept-forms.ts'
 import type { SharedParts } from '../login/parts.ts'
 import { type UsedIds, usedMark } from '../login/replay-cache.ts'
-import {
-  type FailureRecord,
-  isFailureRecord,
-  type Sender,
-  type SentRecord,
-} from '../pages/failure-records.ts'
+import { type FailureRecord, isFailureRecord, type Sender } from '../pages/failure-records.ts'
 import type { RevocationList } from '../session/revocation.ts'
 import { dialStore } from './connection.ts'
 import { EvictionWatch } from './eviction.ts'
@@ -142,7 +137,7 @@ export async function openSharedState(of: {
     /** The list of ended sessions, shared; undefined where there is none. */
     revocations,
     /** Keeps a record of a failure for the other instances. */
-    keepFailure(record: SentRecord): void {
+    keepFailure(record: FailureRecord): void {
       const text = JSON.stringify(record)
       if (text.length > LARGEST_RECORD) return
       const key = names.failures(record.sender)

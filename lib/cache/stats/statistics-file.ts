@@ -9,12 +9,9 @@
  *
  * # Format
  * `{"version":1,"daily":{"2025-01-31":{"requests":3,"hits":1,"misses":1,"tunnel":1,"traffic_down":…, …}},`
- * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"recent":{"2025-01-31T11:00:00.000Z":{"hits":7,…}},`
- * `"hours":{"date":"2025-01-31","hits":[0,…],…}}`
+ * `"unanswered":{"2025-01-31":{"refused":0,"failed":2}},"recent":{"2025-01-31T11:00:00.000Z":{"hits":7,…}}}`
  *
- * `recent` has the hours with requests among the last 25. `hours` repeats the requests of the last day for earlier releases, which do not
- * know `recent`. It is read only when `recent` is absent, as in files of those releases. `unanswered` may be absent too. Invalid parts
- * of these three are ignored. A day with invalid figures is left out, and the log names it; the other days are read.
+ * `recent` has the hours with requests among the last 25. Invalid parts of it and of `unanswered` are ignored. A day with invalid figures is left out, and the log names it; the other days are read.
  */
 import { constants, copyFile, readFile, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,18 +20,14 @@ import { repeat } from '../../async/repeat.ts'
 import { explainError, type Facts, systemCode } from '../../errors.ts'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { isCount, isRecord } from '../../json.ts'
-import { hoursOfDay } from './report.ts'
 import {
   type Counters,
-  calendarDate,
   counterNames,
   type Days,
   type History,
   type Hour,
   hourNames,
   noHistory,
-  noHour,
-  outcomeNames,
   Statistics,
   type UnansweredCounts,
 } from './statistics.ts'
@@ -185,13 +178,11 @@ export function decodeDays(text: string): DecodedDays {
     if (counters === undefined) unreadable.push(date)
     else days.set(date, counters)
   }
-  return { days, history: decodeHistory(file, days), unreadable }
+  return { days, history: decodeHistory(file), unreadable }
 }
 
 /** The text of the file, with the days in order of their dates. */
 export function encodeDays(days: Days, { unanswered, hours }: History = noHistory): string {
-  const last = hours.at(-1)
-  const date = last && calendarDate(last.from)
   const file = {
     version: formatVersion,
     daily: inOrder(days),
@@ -199,7 +190,6 @@ export function encodeDays(days: Days, { unanswered, hours }: History = noHistor
     recent: Object.fromEntries(
       hours.map(({ from, ...counters }) => [new Date(from).toISOString(), counters]),
     ),
-    hours: date && { date, ...hoursOfDay(hours, date) },
   }
   return `${JSON.stringify(file)}\n`
 }
@@ -208,7 +198,7 @@ function inOrder(byDate: ReadonlyMap<string, unknown>): object {
   return Object.fromEntries([...byDate].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-function decodeHistory(file: Readonly<Record<string, unknown>>, days: Days): History {
+function decodeHistory(file: Readonly<Record<string, unknown>>): History {
   const unanswered = new Map<string, UnansweredCounts>()
   const found = isRecord(file['unanswered']) ? file['unanswered'] : {}
   for (const [date, value] of Object.entries(found)) {
@@ -217,8 +207,7 @@ function decodeHistory(file: Readonly<Record<string, unknown>>, days: Days): His
     if (isCount(refused) && isCount(failed)) unanswered.set(date, { refused, failed })
   }
   const { recent } = file
-  const hours = isRecord(recent) ? decodeRecent(recent) : decodeHours(file['hours'], days)
-  return { unanswered, hours }
+  return { unanswered, hours: isRecord(recent) ? decodeRecent(recent) : [] }
 }
 
 /** The most hours that are read. A file of this release has fewer, unless the time zone changed by half an hour between its runs. */
@@ -234,33 +223,6 @@ function decodeRecent(recent: Readonly<Record<string, unknown>>): readonly Hour[
     })
     .sort((a, b) => a.from - b.from)
     .slice(-mostHours)
-}
-
-/**
- * The requests of the last day by hour, in the form of earlier releases. That form has no bytes of an hour, so the bytes of the day
- * count for its last hour with requests, which keeps the sum right. Each refused or failed request counts as a problem.
- */
-function decodeHours(found: unknown, days: Days): readonly Hour[] {
-  if (!isRecord(found)) return []
-  const { date } = found
-  if (typeof date !== 'string' || !isDate(date)) return []
-  const countsOf = (name: string): readonly number[] | undefined => {
-    const hours = found[name]
-    return Array.isArray(hours) && hours.length === 24 && hours.every(isCount) ? hours : undefined
-  }
-  const counts = outcomeNames.map(name => [name, countsOf(name)] as const)
-  if (counts.some(([, of]) => of === undefined)) return []
-  const [year = 0, month = 0, day = 0] = date.split('-').map(Number)
-  const hours = Array.from({ length: 24 }, (_, at): Hour => {
-    const of = Object.fromEntries(counts.map(([name, of]) => [name, of?.[at] ?? 0]))
-    const { refused = 0, failed = 0 } = of
-    const from = new Date(year, month - 1, day, at).getTime()
-    return { from, ...noHour, ...of, problems: refused + failed }
-  }).filter(one => outcomeNames.some(name => one[name] > 0))
-  const { traffic_down = 0, traffic_up = 0 } = days.get(date) ?? {}
-  return hours.map((one, i) =>
-    i === hours.length - 1 ? { ...one, traffic_down, traffic_up } : one,
-  )
 }
 
 function decodeCounters(value: unknown): Counters | undefined {

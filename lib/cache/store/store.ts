@@ -167,7 +167,7 @@ export async function openStoreForReading({
   const around = { disk, layout, clock, log }
   const catalogue = new Catalogue(around)
   try {
-    await checkVersion(disk, layout, log)
+    await checkVersion(disk, layout)
     await catalogue.load('reading')
   } catch (error) {
     throw await directoryFailure(disk, directory, error, 'read')
@@ -191,7 +191,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   let socket: AdminSocket | undefined
   try {
     await disk.makeDirectory(directory)
-    await checkVersion(disk, layout, log)
+    await checkVersion(disk, layout)
     socket = await takeOwnership(
       {
         directory,

@@ -47,7 +47,7 @@ export interface ReleaseFile extends Content {
 export interface Signature {
   readonly is: 'good' | 'unknown-key' | 'bad' | 'unsigned' | 'unchecked'
   readonly by?: string
-  /** Undefined when the key has no user ID, and when an earlier version of this program judged the signature. */
+  /** Undefined when the key has no user ID. */
   readonly owner?: string
   /** When apt begins to refuse the signature; undefined when apt's policy has no end for it. */
   readonly ends?: SignatureEnd

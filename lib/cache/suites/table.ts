@@ -10,14 +10,13 @@
  *   index gives a SHA-512 and no SHA-256, the row has the first half of the SHA-512, and the highest bit of the size is set.
  * - The numbers of the rows (4 bytes each) follow in the order of their digests.
  *
- * Numbers are big-endian. Version 1 had no rows with a SHA-512, so an empty table of that version may lack rows and is not used.
+ * Numbers are big-endian.
  */
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { NamedContent } from './generation.ts'
 
 const magic = Buffer.from('cachesvc-table-2')
-const earlier = Buffer.from('cachesvc-table-1')
 const headerBytes = 32
 const nameBytes = 16
 const rowBytes = nameBytes + 6 + 32
@@ -188,9 +187,7 @@ export class Table {
   /** Reads the table in a file; undefined when the file is damaged or is not a table. */
   static read(file: Buffer): Table | undefined {
     if (file.length < headerBytes) return undefined
-    const begin = file.subarray(0, magic.length)
-    const isEarlier = begin.equals(earlier) && file.readUInt32BE(16) > 0
-    if (!begin.equals(magic) && !isEarlier) return undefined
+    if (!file.subarray(0, magic.length).equals(magic)) return undefined
     const rows = headerBytes + file.readUInt32BE(24)
     const count = file.readUInt32BE(16)
     if (file.length !== rows + count * (rowBytes + numberBytes)) return undefined

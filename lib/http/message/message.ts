@@ -70,13 +70,22 @@ export interface Request {
   readonly clientPlace?: ClientPlace | undefined
   /** Whether the connection was cut because the client read too slowly, or not at all. */
   readonly slowClient?: boolean
-  /** The person or program for which a handler has admitted the request, noted by the handler. */
-  holder?: object | undefined
+  /** What let the request pass, noted by the handler that has admitted it. */
+  holder?: Holder | undefined
   /** Moment the head had arrived, in milliseconds since the epoch. */
   readonly received: number
   /** Ends when the client has disconnected or the exchange is over. */
   readonly lifetime: Lifetime
 }
+
+/**
+ * The kinds of holders. This folder knows none of them: the daemon that notes them adds them here, by a `declare module` beside the type
+ * (`lib/auth/session/ending.ts`).
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: its members are declared by the daemon.
+export interface Holders {}
+
+export type Holder = Holders[keyof Holders]
 
 /** The target of a tunnel, with the label that the handler which opened it gives to the requests inside. */
 export interface TunnelEnd extends Authority {

@@ -8,7 +8,14 @@ import { Lifetime } from '../../async/lifetime.ts'
 import type { WriteListener } from '../../bytes/small-writes.ts'
 import { type Member, Members } from '../../members.ts'
 import type { Fields } from '../message/field.ts'
-import type { ClientPlace, Peer, Request, SendInterim, TunnelEnd } from '../message/message.ts'
+import type {
+  ClientPlace,
+  Holder,
+  Peer,
+  Request,
+  SendInterim,
+  TunnelEnd,
+} from '../message/message.ts'
 import type { Target } from '../message/target.ts'
 import type { Clients, ConnectionPlace } from './clients.ts'
 import {
@@ -358,7 +365,7 @@ export class LiveRequest extends Lifetime implements Request, Member {
   readonly begun: Milliseconds
   readonly interim: SendInterim | undefined
   readonly trailers: (() => Fields) | undefined
-  holder: object | undefined
+  holder: Holder | undefined
   slowClient = false
 
   constructor(

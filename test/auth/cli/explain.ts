@@ -9,6 +9,7 @@ const record = {
   ...{ id: 'r1', at: Date.UTC(2030, 0, 1), category: 'SAML-ERROR', code: 'audience' },
   ...{ title: 'Signing in did not work', status: 403, client: '192.0.2.1' },
   ...{ method: 'POST', path: '/saml/acs', facts: { issuer: 'urn:idp', tries: 2 } },
+  sender: 'other' as const,
   findings: [
     { what: 'Issuer', ok: true, expected: 'urn:idp', received: 'urn:idp' },
     { what: 'Audience', ok: false, expected: 'urn:us', received: 'urn:\u001b[2Jthem' },
@@ -20,12 +21,14 @@ t.test(
   'a failure is told check by check, and what a stranger wrote is printed as text',
   async t => {
     const file = join(t.testdir(), 'failures.json')
-    const plain = { ...record, id: 'r2', code: 'other', facts: undefined, findings: [] }
+    const plain = { ...record, id: 'r2', code: 'other', facts: {}, findings: [] }
     const damaged = [
       7,
       { ...record, status: 'x' },
       { ...record, path: 7 },
       { ...record, findings: 7 },
+      { ...record, facts: undefined },
+      { ...record, sender: undefined },
     ]
     await writeFile(file, JSON.stringify({ failures: [record, plain, ...damaged] }))
     for (const reference of ['r1', 'SAML-ERROR r1', 'SAML-ERROR: r1 ']) {

@@ -25,6 +25,7 @@ t.test('a session of 20 seconds: the page and explain name its end', async t => 
   const record = {
     ...{ id: 'r', at: 0, category: 'SAML-ERROR', code: 'login_loop', status: 403, title: '' },
     ...{ client: '', method: 'GET', path: '/', findings: [], facts: facts ?? {} },
+    sender: 'user' as const,
   }
   t.match(adviceOn(record).join(' '), /SessionNotOnOrAfter/)
 })

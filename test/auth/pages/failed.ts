@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { Lifetime } from '../../../lib/async/lifetime.ts'
-import { cannotLogIn, errorResponse } from '../../../lib/auth/pages/failure-page.ts'
+import { errorResponse } from '../../../lib/auth/pages/failure-page.ts'
 import { ownDocument } from '../../../lib/auth/pages/own-document.ts'
 import { Failure } from '../../../lib/errors.ts'
 import { OriginFailure } from '../../../lib/http/client/errors.ts'
@@ -55,36 +55,6 @@ t.test('a client that has gone gets no page, and nothing has failed', t => {
   t.match(errorResponse(request, new ClientGone(), never), gone)
   const aborted = { ...request, lifetime: Lifetime.until(AbortSignal.abort()) }
   t.match(errorResponse(aborted, new OriginFailure('ORIGIN_CLOSED', origin, {}), never), gone)
-  t.end()
-})
-
-t.test('a login that could not be finished is not begun', t => {
-  const to = { domain: 'app.example.org', base: 'https://app.example.org', returnTo: '/' }
-  for (const [fields, code] of [
-    [{ Host: 'app.example.org' }, undefined],
-    [{ Host: 'app.example.org:443' }, undefined],
-    [{ Host: 'other.example.org' }, 'wrong_host'],
-    [{}, 'wrong_host'],
-    [{ Host: 'app.example.org', 'X-Forwarded-Proto': 'http' }, 'without_tls'],
-    [{ Host: 'app.example.org', 'X-Forwarded-Proto': 'https, http' }, undefined],
-    // Browsers send these over TLS alone: the edge is wrong.
-    [
-      { Host: 'app.example.org', 'X-Forwarded-Proto': 'http', 'Sec-Fetch-Mode': 'navigate' },
-      undefined,
-    ],
-    [
-      { Host: 'app.example.org', 'X-Forwarded-Proto': 'http', Cookie: '__authproxy_session=x' },
-      undefined,
-    ],
-  ] as ReadonlyArray<readonly [Record<string, string>, string | undefined]>) {
-    const asked = { ...request, secure: false, fields: Fields.of(...Object.entries(fields)) }
-    let got: string | undefined
-    cannotLogIn(asked, to, report => {
-      got = report.code
-      return textResponse(400, '')
-    })
-    t.equal(got, code, JSON.stringify(fields))
-  }
   t.end()
 })
 

@@ -2,7 +2,7 @@
  * What lasts ends with the session that let it through: the whole gateway.
  */
 import { EventEmitter, once } from 'node:events'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { askOwner } from '../../../lib/admin-socket.ts'
@@ -94,15 +94,6 @@ const ways: Array<[string, (of: Awaited<ReturnType<typeof begun>>) => Promise<un
     ],
     ['it reaches its absolute end', ({ clock }) => clock.advance(120 * minute)],
     [
-      'another process has revoked it',
-      async ({ gateway, id, clock }) => {
-        const entry = { before: clock.now(), until: clock.now() + 60 * minute }
-        const file = { version: 1, entries: [[id, entry]] }
-        await writeFile(join(gateway.directory, 'app.json.revoked.json'), JSON.stringify(file))
-        await untilRevoked(gateway, clock, id)
-      },
-    ],
-    [
       'its key is gone',
       async ({ gateway }) => {
         const path = join(gateway.directory, 'app.json')
@@ -113,16 +104,6 @@ const ways: Array<[string, (of: Awaited<ReturnType<typeof begun>>) => Promise<un
       },
     ],
   ]
-
-/** Lets time pass until the list of ended sessions has been read again. */
-async function untilRevoked({ log }: Gateway, clock: ManualClock, id: string): Promise<void> {
-  while (
-    !log.lines.some(({ facts }) => facts['session'] === id && facts['because'] === 'revoked')
-  ) {
-    clock.advance(1000)
-    await new Promise(resolve => setImmediate(resolve))
-  }
-}
 
 for (const [name, end] of ways) {
   t.test(`WebSockets, event streams and downloads end when ${name}`, async t => {

@@ -97,7 +97,6 @@ t.test('claims that do not say what a session says are none, whoever has signed 
     t.equal(await verify(more), 'malformed', JSON.stringify(more))
   }
   t.match(await verify({ ain: seconds }), { authnInstant: now })
-  t.match(await verify({ ain: seconds + 1 }), { subject: 'ada', authnInstant: undefined })
   t.match(await verify({ nid: ['ada', null, 7] }), {
     nameId: { value: 'ada', format: undefined, nameQualifier: undefined },
   })

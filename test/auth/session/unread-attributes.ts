@@ -66,6 +66,7 @@ t.test('the log names them once a minute, and explain of a refusal says what to 
   const record = {
     ...{ id: 'r', at: 0, category: 'ACCESS-REFUSED', code: 'access_refused', status: 403 },
     ...{ title: '', client: '', method: 'GET', path: '/', findings: [], facts: facts ?? {} },
+    sender: 'user' as const,
   }
   t.match(adviceOn(record).join(' '), /identity\.looseNames/)
   t.same(adviceOn({ ...record, facts: {} }), [])

@@ -56,7 +56,6 @@ t.test('what was counted is there after a restart', async t => {
 
 t.test('the file is exactly the documented format, days in order', async t => {
   const { log, path } = await open(t, written({ '2025-03-13': good, '2024-12-31': good }))
-  const none = new Array<number>(24).fill(0)
   log.statistics.hit(5)
   await log.close()
   t.strictSame(JSON.parse(await readFile(path, 'utf8')), {
@@ -68,10 +67,6 @@ t.test('the file is exactly the documented format, days in order', async t => {
     },
     unanswered: {},
     recent: { '2025-03-14T12:00:00.000Z': { ...noHour, hits: 1, traffic_up: 5 } },
-    hours: {
-      ...{ date: '2025-03-14', hits: none.with(12, 1) },
-      ...{ misses: none, tunnel: none, refused: none, failed: none },
-    },
   })
   t.match(await readFile(path, 'utf8'), /2024-12-31.*2025-03-13.*2025-03-14/)
 })
@@ -264,33 +259,14 @@ t.test('refused and failed requests and the hours are kept; what makes no sense 
   const none = { unanswered: new Map(), hours: [] }
   for (const rest of [
     '',
-    ',"unanswered":[],"hours":null',
+    ',"unanswered":[],"recent":null',
     ',"unanswered":{"2025-02-30":{"refused":1,"failed":1},"2025-01-01":{"refused":-1,"failed":1}}',
-    ',"hours":{"date":"2025-01-01","hits":[1]}',
-    ',"hours":{"date":"tomorrow"}',
     ',"recent":{"today":{},"2025-03-14T12:00:00.000Z":{"hits":-1},"2025-03-14T11:00:00.000Z":1}',
   ]) {
     const decoded = decodeDays(`{"version":1,"daily":{}${rest}}`)
     t.strictSame(decoded.history, none, rest)
     t.strictSame(decoded.unreadable, [])
   }
-  t.end()
-})
-
-t.test('hours of an earlier release are taken over, with the bytes of their day', t => {
-  const none = new Array<number>(24).fill(0)
-  const counts = { hits: none.with(3, 5).with(9, 2), misses: none, tunnel: none }
-  const hours = { date: '2025-03-14', ...counts, refused: none.with(3, 1), failed: none.with(3, 2) }
-  const daily = { '2025-03-14': { ...good, requests: 7, hits: 7, misses: 0 } }
-  const text = JSON.stringify({ version: 1, daily, unanswered: {}, hours })
-  const { history, days } = decodeDays(text)
-  t.strictSame(history.hours, [
-    { ...noHour, from: Date.UTC(2025, 2, 14, 3), hits: 5, refused: 1, failed: 2, problems: 3 },
-    { ...noHour, from: Date.UTC(2025, 2, 14, 9), hits: 2, traffic_down: 10, traffic_up: 30 },
-  ])
-  const { recent, ...rest } = JSON.parse(encodeDays(days, history))
-  t.equal(Object.keys(recent).length, 2)
-  t.strictSame(rest, JSON.parse(text), 'an earlier release reads what it wrote')
   t.end()
 })
 

@@ -5,10 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError, Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
-import type { Logger } from '../../../log/log.ts'
 import type { StoreEvents } from '../events.ts'
 import {
   cacheDirectoryTag,
@@ -125,8 +123,8 @@ export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '')
 }
 
-/** Throws a Failure when the directory has a newer layout. Logs an older layout, which stays as it is. */
-export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Promise<void> {
+/** Throws a Failure when the directory has a newer layout. */
+export async function checkVersion(disk: Disk, layout: Layout): Promise<void> {
   const { directory } = layout
   for (const name of await disk.names(directory)) {
     const version = Number(/^v(\d{1,6})$/.exec(name)?.[1] ?? layoutVersion)
@@ -139,12 +137,6 @@ export async function checkVersion(disk: Disk, layout: Layout, log: Logger): Pro
           facts: { directory, version },
         },
       )
-    }
-    if (version < layoutVersion) {
-      log.warn('an older layout lies in the cache directory; it is not read and may be removed', {
-        directory: join(directory, `v${version}`),
-        version,
-      })
     }
   }
 }

@@ -43,19 +43,12 @@ t.test('a file where the directory should be', async t => {
   t.match((await refusal(join(path, 'below'))).message, /is not a directory, or lies below/)
 })
 
-t.test('a newer layout is refused, an older one mentioned', async t => {
+t.test('a newer layout is refused', async t => {
   const newer = t.testdir({ v2: {}, v3: {} })
   const failure = await refusal(newer)
   t.equal(failure.code, 'directory-too-new')
   t.match(failure.message, /written by a newer cachesvc \(layout v3, this one knows v2\)/)
   t.strictSame((await readdir(newer)).sort(), ['v2', 'v3'], 'and nothing is touched')
-})
-
-t.test('an older layout is mentioned and left alone', async t => {
-  const directory = t.testdir({ v1: { old: 'x' } })
-  const { log } = await opened(t, { directory })
-  t.match(log.lines, [{ level: 'warn', facts: { version: 1 } }])
-  t.strictSame(await readdir(join(directory, 'v1')), ['old'])
 })
 
 t.test('a directory of somebody else', withTmpfs, async t => {

@@ -1,10 +1,10 @@
 /**
  * Watches a small file that other processes may replace, and repeats writes that failed.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
-import { systemCode } from '../../errors.ts'
-import { type FileCalls, systemFiles } from '../../files/file-calls.ts'
+import type { Clock, Milliseconds } from '../async/clock.ts'
+import { repeat } from '../async/repeat.ts'
+import { systemCode } from '../errors.ts'
+import { type FileCalls, systemFiles } from './file-calls.ts'
 
 interface WatchedFileOptions {
   readonly path: string
@@ -67,10 +67,10 @@ export class WatchedFile {
     return this.#waiting
   }
 
-  /** Checks the file every second from now on, by `check`. */
-  watch(check = () => this.check()): void {
+  /** Checks the file every second from now on. */
+  watch(): void {
     this.#endWatch = repeat(this.#options.clock, INTERVAL, () => {
-      this.#checking = check()
+      this.#checking = this.check()
       return this.#checking
     })
   }
@@ -99,10 +99,7 @@ export class WatchedFile {
 }
 
 /** A text that changes whenever the file changes; undefined when there is no file. */
-export async function appearance(
-  path: string,
-  { stat } = systemFiles,
-): Promise<string | undefined> {
+async function appearance(path: string, { stat } = systemFiles): Promise<string | undefined> {
   try {
     const { ino, mtimeMs, size, mode, uid } = await stat(path)
     return [ino, mtimeMs, size, mode, uid].join(' ')

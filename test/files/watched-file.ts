@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { WatchedFile } from '../../../lib/auth/keys/watched-file.ts'
-import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+import { WatchedFile } from '../../lib/files/watched-file.ts'
+import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
 function watched(t: Test) {
   const directory = join(t.testdir(), 'state')
