@@ -50,6 +50,7 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^cachesvc (?:import|export)$/, / needs an argument: /],
   [/^cachesvc remove .*InRelease$/, /no stored file is meant/],
   [/^cachesvc build record/, /There is a build image already/],
+  [/^cachesvc build lock NAME/, /is locked already/],
 ]
 
 t.test('each kind of commands that are not run has one', async t => {
