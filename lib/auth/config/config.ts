@@ -199,8 +199,9 @@ export function needRestart(
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
+  const next = withFixed(fixed, started, wanted)
   return {
-    ...withFixed(fixed, started, wanted),
+    ...next,
     // The connection to the store is opened once. `onOutage` is read at each login.
     state: started.state && {
       ...started.state,
@@ -209,7 +210,7 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     ...(targetWaits(started, wanted, now) ? backend : {}),
     // The settings that the address was checked with wait for the restart together with it.
     forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
-      ? wanted.forwardAuth
+      ? next.forwardAuth
       : now.forwardAuth,
   }
 }

@@ -156,7 +156,7 @@ export async function startLogin(
  * The status of the pages of a login. Service workers store pages with a status of success, and would show this page in place of the
  * application's.
  */
-function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
+export function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
   return loginStatus === 302 ? 200 : 401
 }
 
