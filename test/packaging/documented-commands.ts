@@ -34,7 +34,7 @@ const placeholders: ReadonlyArray<readonly [RegExp, string]> = [
   [/^URL\b/, 'http://archive.example.org/debian/dists/stable'],
   [/^http:\/\/HOST\/DIRECTORY\b/, 'http://archive.example.org/debian/pool'],
   [/^NAME$/, 'image'],
-  [/^FILE$/, '/var/tmp/FILE'],
+  [/^FILE$/, '/var/tmp/image.tar'],
   [/^20\d\d-\d\d-\d\d$/, new Date(Date.now() + 864e5).toISOString().slice(0, 10)],
   [/^\/path\/to\/config\.yaml$/, '/etc/cachesvc/cachesvc.yaml'],
 ]
@@ -46,9 +46,11 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^authproxy explain/, /^authproxy: no failure has the request ID/],
   // The service has to be stopped: test/real/booted does it.
   [/^cachesvc import (?:--dry-run )?\//, /is in use by process/],
-  [/^cachesvc import FILE/, /is in use by process/],
+  [/^cachesvc import FILE/, /belongs to the user/],
   [/^cachesvc (?:import|export)$/, / needs an argument: /],
   [/^cachesvc remove .*InRelease$/, /no stored file is meant/],
+  [/^authproxy access --log FILE/, /image\.tar/],
+  [/^cachesvc build import/, /There is a build image already/],
   [/^cachesvc build record/, /There is a build image already/],
   [/^cachesvc build lock NAME/, /is locked already/],
 ]
@@ -102,7 +104,7 @@ t.test('the other commands end well for the user they are meant for', { skip }, 
   t.equal(await sets(root, 'ls -A /home/ops'), '', 'nothing else is made in a home')
 })
 
-const removes = (each: DocumentedCommand) => /^cachesvc (?:build )?remove/.test(line(each))
+const removes = (each: DocumentedCommand) => /^cachesvc (?:build )?(?:unlock|remove)/.test(line(each))
 
 /** A proxy that has an archive with two suites, in place of the network. */
 async function parentProxy(t: Test): Promise<number> {
@@ -134,7 +136,7 @@ const filled = (port: number) => `set -e
   cachesvc build record image
   curl --fail --silent --show-error --output /dev/null --proxy http://build:image@127.0.0.1:${port} \\
     http://archive.example.org/debian/pool/main/p/p_1_all.deb
-  for file in FILE site.tar stable.tar; do : >/var/tmp/$file; chmod 666 /var/tmp/$file; done`
+  for file in site.tar stable.tar; do : >/var/tmp/$file; chmod 666 /var/tmp/$file; done`
 
 /** Installs the packages, makes an ordinary user, and configures both services. */
 const installed = (
