@@ -50,7 +50,7 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^cachesvc (?:import|export)$/, / needs an argument: /],
   [/^cachesvc remove .*InRelease$/, /no stored file is meant/],
   [/^authproxy access --log FILE/, /image\.tar/],
-  [/^cachesvc build import/, /There is a build image already/],
+  [/^cachesvc build import/, /does not begin as the list of a build/],
   [/^cachesvc build record/, /There is a build image already/],
   [/^cachesvc build lock NAME/, /is locked already/],
 ]
