@@ -222,6 +222,12 @@ function checkCommand(t: Test, whole: Command, place: string): void {
       const file = /\.\w+$/.test(unit) ? unit : `${unit}.service`
       t.ok(existsSync(join(root, 'packaging', file.replace(/@[^.]*/, '@'))), `${says}: ${unit}`)
     }
+    // systemctl names one unit after the other, and systemd opens no socket whose service runs.
+    const socket = operands[0] === 'restart' && operands.find(unit => unit.endsWith('.socket'))
+    if (socket) {
+      const service = socket.replace('.socket', '.service').replace(/@[^.]*/, '@')
+      t.match(read(`packaging/${service}`), `PartOf=${socket.replace(/@[^.]*/, '@%i')}`, says)
+    }
   }
 }
 

@@ -206,6 +206,8 @@ t.test('a run ends with what failed', async t => {
   t.equal(end[2], '2 files: 3 passed, 2 failed, 1 skipped')
   t.match(bad.stdout.toString(), /=== .*\/bad\.ts: 2 failed\n[\s\S]*\+not ok 9 - x/)
   t.notMatch(bad.stdout.toString(), /=== .*\/good\.ts/)
+  t.match(bad.stdout.toString(), /^passed: .*\/good\.ts \([\d.]+ s, \d of \d\)$/m)
+  t.match(bad.stdout.toString(), /^FAILED: .*\/bad\.ts /m)
   const tap = readFileSync(output, 'utf8')
   t.match(tap, /^ok 1 - .*\/good\.js # time=\d+ms$/m)
   t.match(tap, /^not ok 2 - .*\/bad\.js # time=\d+ms$/m)

@@ -1,12 +1,12 @@
 /**
  * `cachesvc list`, `explain` and `--check-config`, as programs beside a running service.
  */
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { attempt } from '../fixtures/process/command.ts'
+import { attempt, command } from '../fixtures/process/command.ts'
 
 t.setTimeout(600_000)
 
@@ -105,12 +105,18 @@ t.test('get fetches through the running proxy', async t => {
   t.equal(await readFile(output, 'utf8'), 'before', 'what was there stays')
   t.match(await get(origin.url(deb), '-o', output), { code: 0, stderr: /: MISS\n$/ })
   t.ok((await readFile(output)).equals(content))
+  const pipe = join(directory, 'pipe')
+  await command('mkfifo', [pipe])
+  const reader = command('cat', [pipe])
+  t.equal((await get(origin.url(deb), '-o', pipe)).code, 0)
+  t.ok((await stat(pipe)).isFIFO(), 'a pipe or a device is written to and not replaced')
+  t.ok((await reader).equals(content))
   await cache.quiet()
   const again = await get(origin.url(deb).replace('http://', ''))
   t.match(again, { code: 0, stderr: /: HIT\n$/ })
   t.ok(again.stdout.equals(content), 'to standard output')
   t.equal((await get('ftp://x/y')).code, 2)
-  t.strictSame(await readdir(directory), ['file'])
+  t.strictSame((await readdir(directory)).sort(), ['file', 'pipe'])
   await cache.stop()
   t.match(await get(origin.url(deb)), { code: 1, stderr: /does not answer/ })
 })

@@ -1,7 +1,7 @@
 /**
  * Runs compiled tests, three processes at a time: `npm test` and `npm run test:sso`. Files share a process where they leave nothing
  * behind in it; a file that is named on the command line has one for itself, and so has one that did not end well among others.
- * What fails is printed when its file ends. At the end stand the coverage, and a line for each test that failed or was skipped.
+ * What fails is printed when its file ends; off a terminal each file has a line then. At the end stand the coverage, and a line for each test that failed or was skipped.
  * Ends with 1 when a test failed, or when the coverage is lower than .taprc asks for.
  */
 import { spawn } from 'node:child_process'
@@ -152,9 +152,13 @@ function complaint({ path, tap, errors, failures }: TestFile): string {
   return `\n=== ${sourceOf(path)}: ${failures.length} failed\n${tap.trimEnd()}\n${said}\n`
 }
 
-/** On a terminal, a line that says how far the run is. */
+/** On a terminal one line that says how far the run is, else a line for each file. */
 async function showProgress(done: readonly TestFile[], all: number): Promise<void> {
-  if (!process.stdout.isTTY) return
+  const last = done.at(-1)
+  if (!process.stdout.isTTY && last !== undefined) {
+    const took = `${(last.milliseconds / 1000).toFixed(1)} s, ${done.length} of ${all}`
+    return print(`${last.ok ? 'passed' : 'FAILED'}: ${sourceOf(last.path)} (${took})\n`)
+  }
   const failed = done.filter(({ ok }) => !ok).length
   await print(`\r\u001b[K${done.length} of ${all} files, ${failed} failed\r`)
 }

@@ -154,7 +154,7 @@ export const settings = group('', {
     .needsRestart('configPath', 'saml.metadataCacheFile', 'saml.usedIdsPath')
     .says(
       'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
-      'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys` makes new keys and keeps all sessions valid.',
+      'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys INSTANCE` makes new keys and keeps all sessions valid.',
     ),
 
   proxy: group('Addresses: where authproxy listens, and where it forwards to.', {

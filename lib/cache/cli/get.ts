@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
+import { rename, rm, stat } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { Failure } from '../../errors.ts'
@@ -40,6 +40,7 @@ export async function printFile(
   }
   await printComplaint(`${url}: ${headers['x-cache'] ?? 'no X-Cache'}`, 'info')
   if (output === undefined) for await (const piece of response) await written(piece)
+  else if (await isNoFile(output)) await pipeline(response, createWriteStream(output))
   else await replaceFile(output, response)
   return exitCodes.success
 }
@@ -79,6 +80,12 @@ function written(piece: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(piece, error => (error ? reject(error) : resolve()))
   })
+}
+
+/** Whether the path is that of a device or a pipe: root would replace `/dev/null` by a file. */
+async function isNoFile(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined)
+  return found?.isFile() === false
 }
 
 /** Writes to a temporary file and renames it. A former file stays when the transfer breaks off. */
