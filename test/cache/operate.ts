@@ -58,7 +58,10 @@ t.test('retention --dry-run says what goes next, and why', async t => {
   const { code, out } = await run('retention', '--dry-run')
   t.equal(code, 0)
   t.match(out, /^The daily sweep would remove nothing now\.$/m)
-  t.match(out, /^5 bytes are stored; retention\.size sets no limit; .* retention\.free keeps .* free\.$/m)
+  t.match(
+    out,
+    /^5 bytes are stored; retention\.size sets no limit; .* retention\.free keeps .* free\.$/m,
+  )
   t.match(out, /^When room is needed, files go in this order \(the first 1, 5 bytes\):$/m)
   t.match(out, new RegExp(`^floor\tno index names it\t\\S+\t5\t${origin.url(deb)}$`, 'm'))
   t.match(JSON.parse((await run('retention', '--dry-run', '--json')).out), {

@@ -14,13 +14,7 @@ import type { EntryTable } from './catalogue/entry-table.ts'
 export type ContentStanding = 'recorded' | 'generation' | 'named' | 'unknown'
 
 /** Why a stored file goes. */
-export type RemovalReason =
-  | 'by-hand'
-  | 'unused'
-  | 'superseded'
-  | 'unreferenced'
-  | 'quota'
-  | 'floor'
+export type RemovalReason = 'by-hand' | 'unused' | 'superseded' | 'unreferenced' | 'quota' | 'floor'
 
 /** Every reason with its rank and its sentence. When several apply to a file, that of the lowest rank is the one that is named. */
 export const removalReasons: Readonly<

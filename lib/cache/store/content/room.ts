@@ -16,9 +16,9 @@ import {
   findVictims,
   keepAll,
   type RemovalReason,
-  reasonCounts,
   type RetentionRules,
   rankOf,
+  reasonCounts,
   type Victim,
 } from '../retention-rules.ts'
 import type { UnnamedContent } from './content-life.ts'

@@ -24,9 +24,9 @@ import {
   keepAll,
   type NextRemoval,
   type RemovalReason,
+  type RetentionRules,
   reasonCounts,
   removalReasons,
-  type RetentionRules,
   standingSentences,
 } from '../retention-rules.ts'
 import type { Checkpoints } from './checkpoint.ts'

@@ -258,8 +258,7 @@ t.test('sweeps come every day, after a failed one too, until the store closes', 
 
 t.test('a forecast says what a sweep removes, and then what goes for room', async t => {
   const { store, clock } = await opened(t)
-  const keyOf = (version: number): string =>
-    `http://archive.example.org/pool/a_${version}_all.deb`
+  const keyOf = (version: number): string => `http://archive.example.org/pool/a_${version}_all.deb`
   await keep(store, 'http://archive.example.org/old', bytesOf(900))
   clock.advance(31 * day)
   for (const n of [1, 2, 3]) await keep(store, keyOf(n), bytesOf(100 * n))
