@@ -79,7 +79,10 @@ function settingIndex(settings: Settings<unknown>): string {
 
 /** The anchor of a heading, as GitHub makes it. */
 function anchorOf(heading: string): string {
-  return heading.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')
+  return heading
+    .toLowerCase()
+    .replace(/[^\w -]/g, '')
+    .replaceAll(' ', '-')
 }
 
 /** Settings outside any group come first, and each group is a section of its own. */
