@@ -217,7 +217,7 @@ const ADVICE = {
   'xml_too-many-references': tooMuch,
   form_too_large: tooMuch,
   'logout form_too_large': [
-    'A message about signing out names one person: what came is none of an identity provider, or belongs to another address.',
+    'A message about signing out names one person: what came is not from an identity provider, or belongs to another address.',
   ],
   encryption_form: [
     'The encrypted element has no readable EncryptedData or EncryptedKey with a CipherValue inside it.',

@@ -29,7 +29,7 @@ import {
   programNeedsLogin,
   refusedByRule,
 } from './gate/denials.ts'
-import { gate, type Verdict } from './gate/gate.ts'
+import { gate, isRefusedMethod, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
 import { type FormReader, openResubmission } from './login/resubmission.ts'
@@ -92,7 +92,7 @@ export function answer<A extends Response | TakenOver>(
 
   // 1. The target is read. Only this reading counts from here on.
   const client = backend.client(request).address
-  if (request.method === 'TRACE' || request.method === 'CONNECT') {
+  if (isRefusedMethod(request.method)) {
     return withFacts(methodNotAllowed(METHODS), { client })
   }
   const probed = parts.probe(request)

@@ -23,7 +23,7 @@ import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
 import { RangesAhead } from './fetch/range-ahead.ts'
 import { UnconfirmedOrigins } from './fetch/unconfirmed-origins.ts'
 import type { Rules } from './policy/policy.ts'
-import { archiveOf, placesOf } from './policy/routing.ts'
+import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { SharedStore } from './shared/shared-store.ts'
 import type { Store } from './store/store.ts'
@@ -64,6 +64,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const shared = { store, clock, cacheDirectory }
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
+  const mostConnections = (place: TargetUri): number => {
+    const { archives, limits } = rules().config
+    return connectionsTo(place, archives) ?? limits.originConnections
+  }
   const mirrors = new Mirrors({
     clock,
     log: fetchLog,
@@ -72,7 +76,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     late: new LateHeads({
       clock,
       timeouts: () => rules().config.timeouts,
-      connections: () => rules().config.limits.originConnections,
+      connectionsTo: mostConnections,
     }),
     impatient: () => ({ content: Math.min(originPatience, rules().config.timeouts.content) }),
   })
@@ -127,7 +131,12 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const updates = new Updates({ ...told, pointers: sharing?.pointers })
   const following = sharing?.following({ suites, delays, updates })
   updates.removeLeftovers()
-  const rangesAhead = new RangesAhead({ ask, clock, onFetched: parts.onFetched })
+  const rangesAhead = new RangesAhead({
+    ask,
+    clock,
+    connectionsTo: mostConnections,
+    onFetched: parts.onFetched,
+  })
   const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,

@@ -57,6 +57,8 @@ t.test('a package that was built anew under its name, where there is no Release 
   clock.advance(61 * minute)
   t.equal(await detail(origin.url(deb)), 'anew stale-origin-failed', 'as good as before')
   origin.at(deb, reply({ status: 404 }))
+  t.equal(await detail(origin.url(deb)), 'anew stale-origin-failed', 'it is left alone for 5 s')
+  clock.advance(5000)
   t.match(await detail(origin.url(deb)), /^The origin .* answered 404/)
   t.strictSame(await cache.stored(), [])
 })

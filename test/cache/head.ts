@@ -104,7 +104,7 @@ const behaviours: Readonly<Record<string, Script>> = {
 
 for (const state of ['stored', 'absent'] as const) {
   t.test(`HEAD of a file that is ${state} is answered as GET is`, async t => {
-    const { origin, cache } = await started(t)
+    const { origin, cache, clock } = await started(t)
     const paths = Object.keys(behaviours).map((_, n) => [`${index}?get${n}`, `${index}?head${n}`])
     for (const path of state === 'stored' ? paths.flat() : []) {
       origin.at(path, there)
@@ -116,6 +116,8 @@ for (const state of ['stored', 'absent'] as const) {
       for (const [i, method] of (['get', 'head'] as const).entries()) {
         const path = paths[n]?.[i] ?? ''
         origin.at(path, script)
+        // An origin that has said that it fails is left alone for a while.
+        clock.advance(60_000)
         const { status, fields } = await cache[method](origin.url(path), insist)
         const length = fields.get('Content-Length')
         await cache.quiet()

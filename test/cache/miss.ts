@@ -45,7 +45,7 @@ t.test('clients who come at the moment a fetch ends are not a second fetch', asy
   const cache = await TestCache.start(t, { origins: [origin] })
   origin.at('*', file({ content: 'hello' }))
   for (let round = 0; round < 20; round += 1) {
-    const url = origin.url(`/debian/pool/a_${round}.deb`)
+    const url = origin.url(`/debian/pool/a_${round}_all.deb`)
     await Promise.all(Array.from({ length: 6 }, () => cache.get(url)))
   }
   t.equal(origin.requests.length, 20)
@@ -124,10 +124,10 @@ t.test('only a complete 200 is stored', async t => {
   const part = { 'Content-Range': 'bytes 0-4/10' }
   origin.at('/206', reply({ status: 206, content: 'hello', fields: part }))
   origin.at('/200-part', reply({ content: 'hello', fields: part }))
-  for (const status of [201, 202, 203, 204, 300, 301, 304, 400, 401, 403, 404, 407, 410, 416]) {
+  for (const status of [201, 202, 204, 300, 301, 304, 400, 401, 403, 404, 407, 410, 416]) {
     origin.at(`/${status}`, reply({ status, content: 'not it' }))
   }
-  for (const path of ['/206', '/201', '/202', '/203', '/204', '/300', '/301', '/304', '/416']) {
+  for (const path of ['/206', '/201', '/202', '/204', '/300', '/301', '/304', '/416']) {
     const answer = await cache.warm(origin.url(path))
     t.equal(answer.status, 503, `${path} is no answer to what was asked`)
     t.match(answer.text, path.slice(1))

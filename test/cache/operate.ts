@@ -146,7 +146,7 @@ t.test('reload says whether the new configuration is in force, and what waits', 
   })
   cache.settings = { limits: { connections: 7 } }
   for (let n = 0; n < 2; n += 1) {
-    const complained = /^cachesvc: limits has changed; .*restart/
+    const complained = /^cachesvc: changed, and in force after a restart: limits\.connections/
     t.match(await run('reload'), { code: 0, complained })
   }
   cache.settings = {}

@@ -5,7 +5,13 @@
 import t, { type Test } from 'tap'
 import { TestCache } from '../fixtures/cache/cache.ts'
 import { ScriptedDns } from '../fixtures/http/dns.ts'
-import { file, reply, type Script, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
+import {
+  file,
+  inTurn,
+  reply,
+  type Script,
+  ScriptedOrigin,
+} from '../fixtures/http/scripted-origin.ts'
 import { Gate } from '../fixtures/time/gate.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
@@ -54,6 +60,34 @@ t.test(
   },
 )
 
+t.test('both addresses of a name are slow: content that comes late arrives whole', async t => {
+  const { first, second, cache, clock, url } = await twoAddresses(t)
+  const [head, rest] = [new Gate(), new Gate()]
+  const large = 'x'.repeat(300_000)
+  const slow = reply({ content: large, before: head, pauses: [{ at: 1000, gate: rest }] })
+  first.at(deb, inTurn(slow, silence))
+  second.at(deb, silence)
+  const client = await cache.client()
+  await client.request('GET', url(deb))
+  await first.arrived(deb)
+  for (let n = 0; n < 40; n += 1) {
+    await cache.get('/_cachesvc/healthz')
+    clock.advance(1000)
+  }
+  t.equal((await client.response()).status, 503)
+  t.ok(first.seen(deb).length + second.seen(deb).length <= 3, 'both addresses, and one once more')
+  const later = await cache.client()
+  await later.request('GET', url(deb))
+  head.open()
+  t.equal((await later.head()).status, 200)
+  rest.open()
+  t.equal((await later.bytes(large.length)).toString(), large)
+  t.strictSame(
+    cache.log.lines.filter(({ message }) => /broke off/.test(message)),
+    [],
+  )
+})
+
 t.test(
   'an origin that answers 429 with Retry-After is left alone, and the fact says why',
   async t => {
@@ -89,6 +123,19 @@ t.test(
     }
   },
 )
+
+t.test('a file that is broken for ever does not keep clients from new indexes', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  origin.at(index, file({ content: 'old', etag: '"1"' }))
+  origin.at('/debian/broken', reply({ status: 500, content: 'broken' }))
+  await cache.warm(origin.url(index))
+  clock.advance(60_000)
+  await cache.get(origin.url('/debian/broken'))
+  origin.at(index, file({ content: 'new', etag: '"2"' }))
+  t.equal((await cache.get(origin.url(index), update)).text, 'new')
+})
 
 t.test('429 rests files that are not stored as well, for half a minute; 503 does not', async t => {
   const origin = await ScriptedOrigin.listen(t)

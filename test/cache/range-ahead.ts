@@ -193,6 +193,21 @@ t.test('an origin is asked for few ranges at a time, and again when one has ende
   }
 })
 
+t.test('ranges leave the connections of an archive that allows two', async t => {
+  const rest = new Gate()
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const archives = [{ origins: [origin.url('/debian')], connections: 2 }]
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings: { archives } })
+  origin.at(deb, file({ content, etag: '"1"', pauses: [{ at: 100_000, gate: rest }] }))
+  origin.at('/debian/other', reply({ content: 'other' }))
+  const client = await cache.client()
+  await headOf({ cache, clock }, client, origin.url(deb))
+  t.equal((await cache.get(origin.url('/debian/other'))).text, 'other')
+  t.equal(origin.seen(deb).length, 1)
+  await isStored(t, { origin, cache, clock, rest }, deb)
+})
+
 t.test('a client that leaves frees its place, and the transfer goes on', async t => {
   const held = new Gate()
   const part = file({ content, etag: '"1"', pauses: [{ at: 1, gate: held }] })

@@ -107,6 +107,19 @@ t.test('a kept connection that is dead costs the first client nothing but time',
   t.equal(cache.working.fetches, 0)
 })
 
+t.test('a kept connection that is dead does not hide that a file is missing', async t => {
+  const { origin, cache, ask, pass } = await started(t)
+  origin.at('/first', file({ content: 'first' }))
+  await cache.warm(origin.url('/first'))
+  origin.at(deb, inTurn(silent, reply({ status: 404 })))
+  const client = await ask()
+  await origin.arrived(deb)
+  await pass(16 * second)
+  t.equal(await statusOf(client), 404)
+  await cache.quiet()
+  t.equal(cache.working.fetches, 0)
+})
+
 t.test('what one server refuses while another works on it does not count', async t => {
   for (const status of [404, 429, 503]) {
     const { origin, ask, pass } = await started(t)
@@ -147,6 +160,26 @@ t.test('late heads leave connections for other files', async t => {
   await pass(50 * second)
   t.ok(cache.working.fetches <= 2, `${cache.working.fetches} wait`)
   t.equal((await cache.get(origin.url('/good'))).text, 'good')
+})
+
+t.test('late heads leave a connection of an archive that allows two', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const archives = [{ origins: [origin.url('/debian')], connections: 2 }]
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings: { archives } })
+  origin.at('/debian/good', file({ content: 'good' }))
+  for (let n = 0; n < 2; n += 1) {
+    origin.at(`${deb}${n}`, silent)
+    const client = await cache.client()
+    await client.request('GET', origin.url(`${deb}${n}`))
+    await origin.arrived(`${deb}${n}`)
+  }
+  for (let n = 0; n < 50; n += 1) {
+    await cache.get('/_cachesvc/healthz')
+    clock.advance(second)
+  }
+  t.equal(cache.working.fetches, 1)
+  t.equal((await cache.get(origin.url('/debian/good'))).text, 'good')
 })
 
 t.test('a request that is passed through waits as long as its client', async t => {

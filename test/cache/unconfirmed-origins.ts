@@ -61,6 +61,8 @@ t.test('an origin that limits us for ten minutes is reported once, until it conf
   t.match(explained.text, 'origin-429')
 
   origin.at(index, there)
+  // The pause after an answer that said that the origin fails.
+  clock.advance(2 * minute)
   t.equal((await cache.get(url, insist)).status, 200)
   t.equal(await healthz(), 'ok\n')
   t.equal(await cache.metric('cachesvc_unconfirmed_origins'), 0)

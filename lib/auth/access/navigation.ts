@@ -47,6 +47,7 @@ export function isByWorker({ fields }: Pick<Request, 'fields'>): boolean {
 /**
  * Whether a browser shows itself in fields that no page can leave out: Fetch metadata, or the Origin of a WebSocket, because not
  * every browser sends Fetch metadata with one. False for programs, and for browsers from before Fetch metadata (Safari: 2023).
+ * Sec-Fetch-Mode alone does not count: `fetch` of Node.js sends it.
  */
 export function isOfBrowser(fields: Fields): boolean {
   return (
@@ -55,7 +56,7 @@ export function isOfBrowser(fields: Fields): boolean {
   )
 }
 
-const MARKS = ['Sec-Fetch-Site', 'Sec-Fetch-Mode', 'Sec-Fetch-Dest']
+const MARKS = ['Sec-Fetch-Site', 'Sec-Fetch-Dest']
 
 /** Whether a page is opened within a frame of another page. */
 export function isFramed({ fields }: Pick<Request, 'fields'>): boolean {

@@ -1,7 +1,7 @@
 /**
  * The configuration of one instance as the rest of the service sees it: the values of settings.ts, and values computed from
- * them. Durations are milliseconds, sizes bytes. Which changes a reload
- * cannot apply stands beside each setting (`config/restart.ts`). Pure.
+ * them. Durations are milliseconds, sizes bytes. Which changes a reload cannot apply stands beside each setting
+ * (`config/restart.ts`). Pure.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -199,8 +199,9 @@ export function needRestart(
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
   const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
+  const next = withFixed(fixed, started, wanted)
   return {
-    ...withFixed(fixed, started, wanted),
+    ...next,
     // The connection to the store is opened once. `onOutage` is read at each login.
     state: started.state && {
       ...started.state,
@@ -209,7 +210,7 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
     ...(targetWaits(started, wanted, now) ? backend : {}),
     // The settings that the address was checked with wait for the restart together with it.
     forwardAuth: isDeepStrictEqual(started.forwardAuth?.listen, wanted.forwardAuth?.listen)
-      ? wanted.forwardAuth
+      ? next.forwardAuth
       : now.forwardAuth,
   }
 }

@@ -58,6 +58,8 @@ export const settings = group('', {
       'saml.entityId',
       'saml.acsUrl',
       'saml.sloUrl',
+      // No other host can be asked about.
+      'forwardAuth.hosts',
     )
     .says(
       'The public host name, without scheme and path. It has to equal the Host that browsers send. A port belongs here only when the public port is not 443. Browsers send the cookies of one host to all its ports, so two instances on one host name sign each other’s users out: give each instance a host name of its own.',
@@ -214,7 +216,7 @@ export const settings = group('', {
       'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use from the moment it arrives, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie. What is under way is never cut for this: uploads, downloads and WebSockets last until the logout, or `session.lifetime`.',
     ),
     browser: setting(oneOf('optional', 'required'), 'optional').says(
-      'Who has to send the cookie `__Host-authproxy_browser`, which each browser has from its first login on, beside the session. A browser always has to, so that no neighbour under the parent domain can set a session of its own in one: a request with Fetch metadata, and a WebSocket with an Origin. `optional` lets programs, such as scripts and health checks, send the cookie `__authproxy_session` alone; with `required` they have to send both. A session of another browser is refused in any case.',
+      'Who has to send the cookie `__Host-authproxy_browser`, which each browser has from its first login on, beside the session. A browser always has to, so that no neighbour under the parent domain can set a session of its own in one: a request with `Sec-Fetch-Site` or `Sec-Fetch-Dest`, and a WebSocket with an `Origin`. `optional` lets programs, such as scripts and health checks, send the cookie `__authproxy_session` alone; with `required` they have to send both. A session of another browser is refused in any case.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
@@ -301,7 +303,7 @@ export const settings = group('', {
 
   login: group('How a login begins in a browser.', {
     status: setting(loginStatus, 401).says(
-      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be told otherwise (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be changed (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
       'It costs this: a service worker that stores every navigation may store the page that begins a login, and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts and programs are answered as before.',
     ),
   }),

@@ -13,7 +13,7 @@ import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { gate, samlPaths } from '../gate/gate.ts'
+import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { ProbeQuestion } from '../probe/probe.ts'
@@ -103,7 +103,7 @@ function judge(
     return told(refusedFieldAnswer(refused))
   }
   if (isOwnPath(place.path)) return told(misroutedAnswer())
-  if (request.method === 'TRACE' || request.method === 'CONNECT') return told(noMethod)
+  if (isRefusedMethod(request.method)) return told(noMethod)
   if (asker.otherProtocol) return told(noProtocol)
   const { path, query } = place
   const session = () => sessions.read(asker.sessionFields)
@@ -160,9 +160,14 @@ function refusalBy({ family }: Pick<ForeignName, 'family'>) {
     : ({ code: 'foreign_field', because: 'foreign-field' } as const)
 }
 
-const noMethod = sentenceAnswer(403, 'The method of this request is not allowed.', {
-  outcome: 'refused',
-})
+const noMethod = sentenceAnswer(
+  403,
+  'The method of this request is not allowed. Methods are written in capitals.',
+  {
+    outcome: 'refused',
+    because: 'method',
+  },
+)
 
 const noProtocol = sentenceAnswer(403, 'Of other protocols WebSockets alone may be opened.', {
   outcome: 'refused',

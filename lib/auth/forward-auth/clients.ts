@@ -5,7 +5,7 @@
  */
 import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
-import { type ForeignName, treatments } from '../access/foreign-names.ts'
+import { type ForeignName, isSameField, treatments } from '../access/foreign-names.ts'
 import { instanceField } from '../access/instance-id.ts'
 import { isOfBrowser } from '../access/navigation.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
@@ -53,7 +53,7 @@ export class Clients {
     if (cookies === undefined) return Fields.empty
     if (more.length > 0 || cookies.length > LONGEST) return fields
     const isBrowser = isOfBrowser(fields)
-    const key = isBrowser ? `browser ${cookies}` : cookies
+    const key = `${isBrowser ? 'browser' : 'program'} ${cookies}`
     const known = this.#shown.get(key)
     if (known !== undefined) return known
     const alone = Fields.of(
@@ -133,9 +133,8 @@ function refusedField(
     const row = stripped.of(name)
     if (row === undefined || isSource(edge, name)) continue
     const { check } = treatments[row.family]
-    if (check !== 'refused' && (check !== 'compared' || namesOnly(hosts, flat[i + 1] ?? ''))) {
-      continue
-    }
+    if (check !== 'refused' && check !== 'compared') continue
+    if (check === 'compared' && namesOnly(hosts, { name, value: flat[i + 1] ?? '' })) continue
     const isHarmless =
       row.setBy === edge || NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
     if (!isHarmless) return { name, row }
@@ -144,9 +143,34 @@ function refusedField(
 }
 
 /** Whether a field that names hosts (X-Forwarded-Host, or `host=` in Forwarded) names none but these. */
-function namesOnly(hosts: readonly string[], value: string): boolean {
-  const named = value.includes('=')
-    ? [...value.matchAll(/\bhost\s*=\s*"?([^",;\s]*)/gi)].map(([, host = '']) => host)
-    : value.split(',').map(host => host.trim())
-  return named.every(host => host === '' || hosts.some(own => isOwnHost(host, own)))
+function namesOnly(
+  hosts: readonly string[],
+  { name, value }: { readonly name: string; readonly value: string },
+): boolean {
+  const named = isSameField(name, 'Forwarded') ? forwardedHosts(value) : value.split(',')
+  return (named ?? ['malformed']).every(host => {
+    const plain = host.trim()
+    return plain === '' || hosts.some(own => isOwnHost(plain, own))
+  })
+}
+
+/**
+ * The hosts of Forwarded (RFC 7239 section 4); undefined when a part has no "=". Some readers know no quotes, so a separator counts
+ * within them as well: a host that any reader could find has to be ours.
+ */
+function forwardedHosts(value: string): readonly string[] | undefined {
+  const hosts: string[] = []
+  for (const part of value.split(/[,;]/)) {
+    const equals = part.indexOf('=')
+    if (equals === -1 && part.trim() !== '') return undefined
+    const isHost = part.slice(0, equals).trim().toLowerCase() === 'host'
+    if (equals !== -1 && isHost)
+      hosts.push(
+        part
+          .slice(equals + 1)
+          .trim()
+          .replace(/^"(.*)"$/, '$1'),
+      )
+  }
+  return hosts
 }

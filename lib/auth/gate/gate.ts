@@ -79,6 +79,14 @@ export const samlPaths: ReadonlySet<string> = new Set([
   '/__authproxy-redirect',
 ])
 
+/**
+ * Whether a method is never forwarded. Django and Daphne read `delete` as DELETE, which the rules do not: methods have capitals, and Node's
+ * parser knows no others. Edges pass them on.
+ */
+export function isRefusedMethod(method: string): boolean {
+  return method === 'TRACE' || method === 'CONNECT' || /[a-z]/.test(method)
+}
+
 /** The facts the gate needs besides the session. */
 interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>

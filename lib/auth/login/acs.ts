@@ -211,7 +211,7 @@ function relayedReturn(saml: Saml, request: Request, relayState = ''): string {
   if (ignored !== undefined && flowIdIn(relayState) === undefined) {
     const [shown = ''] = relayState.split(/[?#]/)
     const facts = { request: request.id, because: ignored, target: shown.slice(0, 200) }
-    saml.log.info('the RelayState is not used: it is no address of this host', facts)
+    saml.log.info('the RelayState is not used: it is not an address of this host', facts)
   }
   return path
 }
@@ -306,9 +306,9 @@ const ASK_AGAIN = 'authentication_expired'
 
 /**
  * Answers when the only problem is that the login is not known, that its answer was posted twice, or that the IdP may have changed
- * its keys. A login is not known when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The redirect endpoint sends a
- * browser with a session on, and begins the login again, once, for a browser without. Without the ID of a login, or after the
- * second time, the answer is refused.
+ * its keys. A login is not known when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The
+ * redirect endpoint sends a browser with a session on, and begins the login again, once, for a browser without. Without the ID of a
+ * login, or after the second time, the answer is refused.
  */
 function resumeLogin(
   { saml, request, posted, linkTarget }: Arrival,

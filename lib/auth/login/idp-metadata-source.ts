@@ -348,8 +348,8 @@ export async function fetchMetadata(
         const answered = `${uri.host} answered ${response.status} instead of 200`
         throw new MetadataFailure(`${answered}${placeOf(response.fields, url)}`)
       }
-      const coding = response.fields.get('Content-Encoding') ?? 'identity'
-      if (coding.toLowerCase() !== 'identity') {
+      const coding = response.fields.get('Content-Encoding') ?? ''
+      if (CODINGS.test(coding)) {
         response.content.close()
         throw new MetadataFailure(
           `${uri.host} sends the document with Content-Encoding: ${coding.slice(0, 40)}, although it was asked for none (Accept-Encoding: identity)`,
@@ -370,6 +370,9 @@ export async function fetchMetadata(
     },
   )
 }
+
+/** The content codings that change the bytes. Some servers name a character set in this field, such as `Content-Encoding: utf-8`. */
+const CODINGS = /\b(?:gzip|compress|deflate|br|zstd)\b/i
 
 /** Where a redirect leads, without the query, which may have a secret; empty when there is none. */
 function placeOf(fields: Fields, url: string): string {

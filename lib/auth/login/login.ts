@@ -156,18 +156,15 @@ export async function startLogin(
  * The status of the pages of a login. Service workers store pages with a status of success, and would show this page in place of the
  * application's.
  */
-function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
+export function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
   return loginStatus === 302 ? 200 : 401
 }
 
-/** The longest target that is repeated in an address. */
-const LONGEST_REPEATED = 6000
-
-/** Whether a navigation is led to the address of a login, so that a page with status 200 is none of the application's addresses. */
+/** Whether a navigation is led to the address of a login. At a longer address of the application the page itself has status 200. */
 function wantsRedirect({ method, target, fields }: Request, { returnTo }: LoginStart): boolean {
   const isOwn = target.form === 'origin' && target.path === returnPath
   const navigates = fields.get('Sec-Fetch-Mode') === 'navigate'
-  return navigates && method === 'GET' && !isOwn && returnTo.length <= LONGEST_REPEATED
+  return navigates && method === 'GET' && !isOwn && returnTo.length <= LONG
 }
 
 /** The address that begins a login of the same kind. */

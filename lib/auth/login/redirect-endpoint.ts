@@ -16,7 +16,7 @@ import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import { cannotLogIn, challenge, needsLogin } from '../pages/failure-page.ts'
 import type { Session } from '../session/token.ts'
-import { addressOf, anewAlone, type LoginStart, startLogin } from './login.ts'
+import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
 import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
 import {
   backAddress,
@@ -48,12 +48,14 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
       if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
       return begin(saml, request, { returnTo, isAutomatic: query.has('again'), how, anew, passive })
     }
-    // A page of another site cannot make a person sign in again.
+    // A page of another site cannot make a person sign in again, except as a rule wants it: the page of that rule leads here, also behind
+    // a link of another site, and would lead here again.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
     // A page that asks for a new login each time it is opened gets one login and no loop.
-    const wantsNew = anew && !hasJustAsked(known, anewAlone, now)
-    return (wantsNew || !suffices) && !isForeign
-      ? begin(saml, request, { returnTo, how, anew, signedIn: true })
+    const wantsNew = anew && !isForeign && !hasJustAsked(known, anewAlone, now)
+    const isNeeded = !suffices && (!isForeign || how !== 'other')
+    return wantsNew || isNeeded
+      ? begin(saml, request, { returnTo, how, anew: anew && !isForeign, signedIn: true })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
   const state = stateOf(saml, request)
@@ -131,7 +133,7 @@ function notSignedIn(saml: Saml, request: Request, returnTo: string): Response {
   return saml.page({
     request,
     template: 'sign-in-on-top',
-    status: 401,
+    status: pageStatus(saml.config()),
     fields: challenge(href),
     view: say => ({
       title: say('You are not signed in'),

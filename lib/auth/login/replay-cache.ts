@@ -17,7 +17,8 @@ import { LapsingMarks } from '../keys/lapsing-marks.ts'
 export interface UsedIds {
   /**
    * Marks all of `ids` as used, or none when one of them is used already (`again`) or the list has no room (`full`). This is one
-   * step, so that of several simultaneous requests only one succeeds. The promise settles when the IDs are on disk, or when that has failed, which the log reports. Never throws.
+   * step, so that of several simultaneous requests only one succeeds. The promise settles when the IDs are on disk, or when that has
+   * failed, which the log reports. Never throws.
    */
   consume(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'full'>
   /** The marks of the used IDs, and the moment each lapses. */

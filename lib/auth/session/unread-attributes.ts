@@ -40,7 +40,7 @@ export function unreadAttributes(
 export class UnreadAttributes {
   readonly #clock: Clock
   #last: readonly UnreadAttribute[] = []
-  #told: Milliseconds = Number.NEGATIVE_INFINITY
+  #lastLogged: Milliseconds = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -55,8 +55,8 @@ export class UnreadAttributes {
   take(unread: readonly UnreadAttribute[]): readonly string[] | undefined {
     this.#last = unread
     const now = this.#clock.elapsed()
-    if (unread.length === 0 || now - this.#told < INTERVAL) return undefined
-    this.#told = now
+    if (unread.length === 0 || now - this.#lastLogged < INTERVAL) return undefined
+    this.#lastLogged = now
     return unread.map(({ name }) => name)
   }
 }

@@ -113,11 +113,13 @@ export class Answerer {
    */
   provenEntry(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
     const { file, claim, directives, now } = allowed
+    const { store, shares } = this.#parts
     const verified = proofOf({ archive: file.archive, claim })
     if (claim !== undefined && stored?.digest !== claim.digest) {
       // Of several right contents the origin has to say which one it has.
       if (claim.others !== undefined) return stored
-      if (directives.noStore || !this.#parts.shares(claim.digest, file.key)) return stored
+      const here = store.has(claim.digest) && shares(claim.digest, file.key)
+      if (directives.noStore || !here) return stored
       const received = { requested: now, received: now }
       const draft = draftEntry(file.key, nothingSaid, received, stored)
       return finishedEntry(draft, claim, undefined, verified)

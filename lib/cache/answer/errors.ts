@@ -286,7 +286,7 @@ export function addressRefusal(origin: string, addresses: string): Refusal {
     : `add ${origin} or the network to \`private_domains\` to allow it`
   return {
     deny: 'public-address',
-    sentence: `${origin} is refused because its name leads to ${addresses}, which is not public, and is in no list; ${advice}.`,
+    sentence: `${origin} is refused because its name leads to ${addresses}, which ${addresses.includes(', ') ? 'are' : 'is'} not public, and is in no list; ${advice}.`,
   }
 }
 

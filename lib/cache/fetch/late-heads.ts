@@ -6,12 +6,13 @@
  * - Archives that make their indexes on demand need up to a minute for a head. Work for a request that is given up is lost, so an
  *   archive that is asked again and again never answers.
  * - A kept connection can be dead without a sign of it, and so can one server of several. Silence does not show which. So a late question
- *   is asked once more over a new connection, and the first answer counts. When both are late, the one on the newer connection stays.
+ *   is asked once more over one new connection, and the first answer counts. When both are late, the one on the newer connection stays.
  * - A connection with a late head is of no use to other requests. Late questions hold at most half of an origin's connections, and beyond
  *   that a late question fails.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { LateRequest, OriginRequest } from '../../http/client/client.ts'
+import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
 
 /** The longest time for a head, unless `timeouts.fields` is longer. */
 const longestHead: Milliseconds = 5 * 60_000
@@ -27,20 +28,22 @@ export function longestWait({ fields }: { readonly fields: Milliseconds }): Mill
 interface LateHeadsParts {
   readonly clock: Clock
   readonly timeouts: () => { readonly fields: Milliseconds }
-  /** The most connections to one origin. */
-  readonly connections: () => number
+  /** The most connections to an origin by the settings. */
+  readonly connectionsTo: (place: TargetUri) => number
 }
 
 /** The fields of a request by which `LateHeads` asks. */
-type Attempt = Pick<OriginRequest, 'onLate' | 'fresh'>
+type Attempt = Pick<OriginRequest, 'onLate' | 'fresh' | 'nextAddressAfter'>
 
 interface Question<Answer> {
-  /** The name of the origin. */
-  readonly origin: string
+  readonly place: TargetUri
   /** Sends a request for the same file. */
   readonly send: (attempt: Attempt) => Promise<Answer>
-  /** Whether an answer ends the question while the other request could still bring one. */
-  readonly counts: (answer: Answer) => boolean
+  /**
+   * Whether an answer ends the question while the other request could still bring one. `maybeDead` says that the other one is on a kept
+   * connection.
+   */
+  readonly counts: (answer: Answer, maybeDead: boolean) => boolean
   /** Drops an answer that is not used. */
   readonly drop: (answer: Answer) => void
 }
@@ -56,23 +59,23 @@ export class LateHeads {
   }
 
   /** Asks an origin. Rejects with the last failure when no request brings an answer. */
-  ask<Answer>({ origin, send, counts, drop }: Question<Answer>): Promise<Answer> {
+  ask<Answer>({ place, send, counts, drop }: Question<Answer>): Promise<Answer> {
     const { clock, timeouts } = this.#parts
     const end = clock.elapsed() + longestWait(timeouts())
     const lates = new Set<LateRequest>()
-    let [underWay, place, settled] = [0, false, false]
+    let [underWay, entered, settled] = [0, false, false]
     return new Promise((resolve, reject) => {
       const settle = (): void => {
         settled = true
-        if (place) this.#leave(origin)
+        if (entered) this.#leave(place)
         for (const late of lates) late.cancel()
       }
       const isLate = (late: LateRequest, isFirst: boolean): Milliseconds => {
         const left = end - clock.elapsed()
         if (settled || left <= 0) return 0
-        if (!place) {
-          place = this.#enter(origin)
-          if (!place) return 0
+        if (!entered) {
+          entered = this.#enter(place)
+          if (!entered) return 0
           lates.add(late)
           begin(false)
           return left
@@ -88,19 +91,21 @@ export class LateHeads {
       }
       const begin = (isFirst: boolean): void => {
         underWay += 1
-        let own: LateRequest | undefined
+        // Each address that is asked, and each redirect, can be late on its own.
+        const own: LateRequest[] = []
         const onLate = (late: LateRequest): Milliseconds => {
-          own = late
+          own.push(late)
           return isLate(late, isFirst)
         }
         const ended = (): void => {
           underWay -= 1
-          if (own !== undefined) lates.delete(own)
+          for (const late of own) lates.delete(late)
         }
-        send(isFirst ? { onLate } : { onLate, fresh: true }).then(
+        send(isFirst ? { onLate } : { onLate, fresh: true, nextAddressAfter: undefined }).then(
           answer => {
             ended()
-            if (settled || (underWay > 0 && !counts(answer))) return drop(answer)
+            const maybeDead = [...lates].every(({ reused }) => reused)
+            if (settled || (underWay > 0 && !counts(answer, maybeDead))) return drop(answer)
             settle()
             resolve(answer)
           },
@@ -117,16 +122,18 @@ export class LateHeads {
   }
 
   /** Takes a place among the late questions to an origin. Answers false when all are taken. */
-  #enter(origin: string): boolean {
+  #enter(place: TargetUri): boolean {
+    const origin = formatAuthority(place)
     const late = this.#late.get(origin) ?? 0
-    const most = Math.max(1, Math.floor(this.#parts.connections() / 2))
+    const most = Math.max(1, Math.floor(this.#parts.connectionsTo(place) / 2))
     if (late >= most || this.#all >= mostLate) return false
     this.#late.set(origin, late + 1)
     this.#all += 1
     return true
   }
 
-  #leave(origin: string): void {
+  #leave(place: TargetUri): void {
+    const origin = formatAuthority(place)
     const late = (this.#late.get(origin) ?? 1) - 1
     if (late > 0) this.#late.set(origin, late)
     else this.#late.delete(origin)

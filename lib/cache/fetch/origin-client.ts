@@ -15,7 +15,7 @@ import { readCertificates } from '../../x509/x509.ts'
 import type { Config } from '../config/config.ts'
 import type { ParentProxies } from '../config/setting-kinds.ts'
 import { isAllowedAddress, type Rules } from '../policy/policy.ts'
-import { archivesAt, compileParent, isAskedThrough } from '../policy/routing.ts'
+import { archivesAt, compileParent, connectionsTo, isAskedThrough } from '../policy/routing.ts'
 
 interface ClientParts {
   /** The rules in force: some settings take effect with a reload. */
@@ -41,12 +41,7 @@ export async function originClient(
       const own = archivesAt(authority, archives).find(one => one.addressFamily !== undefined)
       return own?.addressFamily ?? addressFamily
     },
-    connectionsTo: authority => {
-      const { archives } = rules().config
-      if (archives.length === 0) return undefined
-      const own = archivesAt(authority, archives).flatMap(({ connections = [] }) => connections)
-      return own.length === 0 ? undefined : Math.min(...own)
-    },
+    connectionsTo: authority => connectionsTo(authority, rules().config.archives),
     onSilent: ({ origin, address }) =>
       log.warn('an address of an origin takes connections and stays silent; it comes last now', {
         origin,

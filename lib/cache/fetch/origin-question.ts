@@ -76,7 +76,16 @@ export function askOrigins(parts: AskParts): Ask {
     const shared = Fields.of(['User-Agent', agent], ['Accept', '*/*'], ['Via', chain])
     return mirrors.ask(question, async (uri, others, { fresh = anew, ...pace }) => {
       const fields = shared.followedBy(more?.(uri, others).flat ?? [])
-      const asked = { method, fields, fresh, within, ...pace, credentials, wanted }
+      const asked = {
+        nextAddressAfter,
+        method,
+        fields,
+        fresh,
+        within,
+        ...pace,
+        credentials,
+        wanted,
+      }
       try {
         const answer = await follow(uri, asked, parts)
         mirrors.followed(wanted)
@@ -103,7 +112,7 @@ export async function askForHead(ask: Ask, question: Parameters<Ask>[0]): Return
 /** The request for every target of the chain. */
 type Asked = Pick<
   OriginRequest,
-  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate'
+  'method' | 'fields' | 'fresh' | 'within' | 'deadlines' | 'signal' | 'onLate' | 'nextAddressAfter'
 > & { readonly wanted: TargetUri; readonly credentials: FileCredentials | undefined }
 
 /** The most successive redirects that are followed, as many as apt follows. */
@@ -136,9 +145,7 @@ async function follow(
     const { trusted } = admission
     if (!isSameServer(uri, from)) own = undefined
     const authorization = own?.at(uri)
-    const response = whole(
-      await origin.request({ ...request, uri, trusted, authorization, nextAddressAfter }),
-    )
+    const response = whole(await origin.request({ ...request, uri, trusted, authorization }))
     const refuses = response.status === 401 || response.status === 403
     if (own !== undefined && authorization !== undefined && refuses) {
       log.warn('an origin refuses the credentials that this proxy has for it', {
@@ -287,7 +294,7 @@ type AskOne = (
  * How long one origin may take. Where another one could answer it has shorter deadlines and a signal that ends the request before the
  * question ends; where none could, it has more time.
  */
-type Pace = Pick<OriginRequest, 'deadlines' | 'signal' | 'onLate' | 'fresh'>
+type Pace = Pick<OriginRequest, 'deadlines' | 'signal' | 'onLate' | 'fresh' | 'nextAddressAfter'>
 
 const usual: Pace = {}
 
@@ -340,8 +347,8 @@ export class Mirrors {
   }
 
   /**
-   * Asks the only origin of an archive. After an answer that says that it fails, it is not asked about stored files for a while, and after
-   * 429 (Too Many Requests) about no file for a shorter one.
+   * Asks the only origin of an archive. It is not asked about stored files for a while after a failure about one of them, and after one with
+   * Retry-After. After 429 (Too Many Requests) it is asked about no file for a shorter time.
    */
   async #askOnly(round: Round): Promise<Answer> {
     const { clock, log } = this.#parts
@@ -360,6 +367,8 @@ export class Mirrors {
       return answer
     }
     const asked = Math.min(retryAfter(fields, clock.now()), longestPause)
+    // Clients choose which files are asked for, and one may be broken for ever.
+    if (stored === undefined && status !== 429 && asked === 0) return answer
     const pause = Math.max(shortestPause, asked)
     const untilForAll = status === 429 ? clock.elapsed() + Math.min(pause, longestForAll) : 0
     if (asked > shortestPause) {
@@ -460,9 +469,12 @@ export class Mirrors {
   /** Asks an origin that no other can replace. */
   #patiently(round: Round, place: TargetUri): Promise<Answer> {
     return this.#parts.late.ask({
-      origin: originName(place),
+      place,
       send: pace => askAt(round, place, pace),
-      counts: ({ response }) => standingOf(response.status) === 'has it',
+      counts: ({ response }, maybeDead) => {
+        const standing = standingOf(response.status)
+        return standing === 'has it' || (maybeDead && standing === 'missing')
+      },
       drop: ({ response }) => response.content.close(),
     })
   }

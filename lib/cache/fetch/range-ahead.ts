@@ -19,6 +19,7 @@ import { begunSource, type Source } from '../../bytes/source.ts'
 import { Fields } from '../../http/message/field.ts'
 import { validatorsOf } from '../../http/message/precondition.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { Download } from '../store/content/download.ts'
 import { expectedContent, type IncomingContent, type WantedFile } from './found.ts'
 import { type Answer, type Ask, originName } from './origin-question.ts'
@@ -27,6 +28,8 @@ import { contradict, hasOtherCoding, isSamePlace, partFields } from './transfer.
 interface RangeAheadParts {
   readonly ask: Ask
   readonly clock: Clock
+  /** The most connections to an origin by the settings. */
+  readonly connectionsTo: (place: TargetUri) => number
   /** Called at the end of each range with its bytes from an origin. */
   readonly onFetched: (bytes: number) => void
 }
@@ -43,8 +46,12 @@ interface WantedRange {
 const watched: Milliseconds = 1000
 /** A transfer that reaches the range within this time, at its pace while it was watched, is waited for. */
 const nearEnough: Milliseconds = 4000
-/** The most ranges that one origin is asked for at the same time. Further ones wait for the transfer. */
+/**
+ * The most ranges that one origin is asked for at the same time, and the part of its connections that they may hold. Further ranges wait for
+ * the transfer.
+ */
 const mostAhead = 4
+const partAhead = 1 / 4
 
 export class RangesAhead {
   readonly #parts: RangeAheadParts
@@ -85,7 +92,8 @@ export class RangesAhead {
     const { download } = incoming
     const origin = originName(wanted.uri)
     const under = this.#asked.get(origin) ?? 0
-    if (under >= mostAhead || this.#refused.has(download) || lifetime.over) return undefined
+    const most = Math.min(mostAhead, this.#parts.connectionsTo(wanted.uri) * partAhead)
+    if (under + 1 > most || this.#refused.has(download) || lifetime.over) return undefined
     this.#asked.set(origin, under + 1)
     let bytes = 0
     const over = (): void => {

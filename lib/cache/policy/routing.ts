@@ -102,6 +102,16 @@ export function archivesAt(
   return archives.filter(({ origins }) => origins.some(isAt))
 }
 
+/** The most connections to an authority that the archives at it allow; undefined when none of them says so. */
+export function connectionsTo(
+  authority: Authority,
+  archives: Config['archives'],
+): number | undefined {
+  if (archives.length === 0) return undefined
+  const own = archivesAt(authority, archives).flatMap(({ connections = [] }) => connections)
+  return own.length === 0 ? undefined : Math.min(...own)
+}
+
 function remapped(name: string, from: Place, to: Place): RouteRule {
   const apply = (asked: TargetUri): TargetUri | undefined => {
     if (!isOf(asked, from)) return undefined

@@ -13,6 +13,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { parseUri } from '../../http/message/target.ts'
+import { recentEntries } from '../../recent.ts'
 import type { Adoption, HashJob, Job, JobAnswer } from './adopt.ts'
 
 /** The heap of a thread. A Release file of half a megabyte and the stanzas of an index take a tenth of it. */
@@ -25,6 +26,9 @@ export const longestJob: Milliseconds = 120_000
 
 /** How long a job may keep the jobs of other archives waiting. Most indexes are read in less. */
 export const quickTime: Milliseconds = 500
+
+/** The most archives of which the used time is remembered. Clients can keep the threads busy with any number of them. */
+const mostArchives = 1000
 
 interface Waiting {
   readonly job: Job | HashJob
@@ -51,7 +55,7 @@ export class AdoptionThreads {
   readonly #quick: Lane = { waiting: [] }
   readonly #long: Lane = { waiting: [] }
   /** How long jobs of each archive have run since there was last nothing to do. */
-  readonly #used = new Map<string, Milliseconds>()
+  readonly #used = recentEntries<string, Milliseconds>(mostArchives)
   #cancelQuickTime: (() => void) | undefined
   #closed = false
 

@@ -5,11 +5,17 @@
  * # Facts
  * - The silent address may only be slow, and so may all of them: an archive that makes its indexes on demand takes up to a minute for a
  *   head. So no address is given up before another one has answered or its own deadline has passed.
+ * - An address may only be slow while the next one is broken. So an answer that says that the origin fails counts only when the other
+ *   addresses have been silent for another `longSilence`, or have failed.
  * - An address that was silent for longer than the answer of another one took counts as silent from then on.
  * - A name with one address is asked once.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
-import type { AddressOfName, SilentAddresses } from './dialling/silent-addresses.ts'
+import {
+  type AddressOfName,
+  longSilence,
+  type SilentAddresses,
+} from './dialling/silent-addresses.ts'
 import type { OriginFailure } from './errors.ts'
 
 /** The most addresses that one request is sent to. With three seconds between them apt still waits for the last. */
@@ -40,6 +46,10 @@ interface RaceParts<Response> {
     options: TryOptions,
     told: (failure: OriginFailure | undefined, response: Response | undefined) => void,
   ) => (cause: unknown) => void
+  /** Whether a response says that the origin fails. */
+  readonly fails: (response: Response) => boolean
+  /** Drops a response that does not count. */
+  readonly drop: (response: Response) => void
   readonly told: (failure: OriginFailure | undefined, response: Response | undefined) => void
 }
 
@@ -49,8 +59,11 @@ export class AddressRace<Response> {
   readonly #addresses = new Set<string>()
   #tries = 0
   #failure: OriginFailure | undefined
+  /** A response that counts when no other one comes, and the try that got it. */
+  #refusal: { readonly one: Try; readonly response: Response } | undefined
   #over = false
   #cancelTimer = () => {}
+  #cancelRefusal = () => {}
 
   constructor(parts: RaceParts<Response>) {
     this.#parts = parts
@@ -69,10 +82,23 @@ export class AddressRace<Response> {
     one.cancel = send({ except, onConnected }, (failure, response) => {
       if (this.#over) return
       this.#running.delete(one)
-      if (response !== undefined) return this.#won(one, response)
+      if (response !== undefined) return this.#answered(one, response)
       this.#failure ??= failure
-      if (this.#running.size === 0) this.#finish(this.#failure, undefined)
+      if (this.#running.size > 0) return
+      const refusal = this.#refusal
+      if (refusal !== undefined && failure?.code !== 'ORIGIN_ABORTED') {
+        return this.#won(refusal.one, refusal.response)
+      }
+      this.#finish(this.#failure, undefined)
     })
+  }
+
+  #answered(one: Try, response: Response): void {
+    const { clock, fails, drop } = this.#parts
+    if (this.#running.size === 0 || !fails(response)) return this.#won(one, response)
+    if (this.#refusal !== undefined) return drop(response)
+    this.#refusal = { one, response }
+    this.#cancelRefusal = clock.after(longSilence, () => this.#won(one, response))
   }
 
   #connected(one: Try, peer: AddressOfName): void {
@@ -100,7 +126,11 @@ export class AddressRace<Response> {
   #finish(failure: OriginFailure | undefined, response: Response | undefined): void {
     this.#over = true
     this.#cancelTimer()
+    this.#cancelRefusal()
     this.#running.clear()
+    if (this.#refusal !== undefined && this.#refusal.response !== response) {
+      this.#parts.drop(this.#refusal.response)
+    }
     this.#parts.told(failure, response)
   }
 }

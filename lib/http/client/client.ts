@@ -148,6 +148,9 @@ export class OriginClient {
       origin: formatAuthority(errand.asked.uri),
       after,
       told,
+      fails: response =>
+        'status' in response && (response.status >= 500 || response.status === 429),
+      drop: response => 'status' in response && response.content.close(),
       send: (options, toldOne) => {
         const one = new PendingRequest(this.#parts, { ...errand, ...options }, toldOne)
         one.begin()
@@ -387,9 +390,10 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
   onFailure(failure: OriginFailure): void {
     const silent = this.#connection?.reused === true && this.#exchange?.heard === false
     const brokenOff = BROKEN_OFF.includes(failure.code)
-    // What is malformed on a kept connection may be the rest of an earlier answer.
+    // What is malformed on a kept connection may be the rest of an earlier answer. An application has carried the request out.
     const misread = this.#connection?.reused === true && failure.code === 'ORIGIN_MALFORMED'
-    const again = isRepeatable(this.#asked) && ((silent && brokenOff) || misread)
+    const mayAskTwice = isSafe(this.#asked) && this.#asked.nextAddressAfter !== undefined
+    const again = (isRepeatable(this.#asked) && silent && brokenOff) || (misread && mayAskTwice)
     if (!again) return this.#fail(failure, brokenOff && this.#isRefused(failure.code))
     this.#parts.counts.retried += 1
     this.#exchange = undefined

@@ -6,11 +6,14 @@
  *   work for apt; those above get 429, 503, a reset, or no connection.
  * - An origin that is down, or has one broken file, also answers 503 while it has several connections. A request that is refused alone
  *   shows that the number is not the reason, and ends the lower limit. So a lower limit lasts only where it helps.
+ * - Until a request is answered with the lower number, that is a guess: clients can ask for a broken file while a large one arrives over the
+ *   only connection that is left. So a lower limit under which no request has been answered ends after `trial`.
  * - Requests that were under way when the number was lowered say nothing about the lower number: a burst of refusals lowers it once.
  * - The number is halved, and rises by one for each minute without a refusal, so a limit is tried again now and then, and not at once.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { recentEntries } from '../../recent.ts'
+import { longestRetryAfter } from './send-again.ts'
 
 /** An origin to which fewer connections are opened than the settings allow. */
 export interface LoweredLimit {
@@ -31,6 +34,8 @@ interface Lowered extends LoweredLimit {
 }
 
 const risesEach: Milliseconds = 60_000
+/** The refused request may have to wait for its Retry-After before it can be answered. */
+const trial: Milliseconds = longestRetryAfter + 1000
 const mostOrigins = 1000
 
 export class ConnectionLimits {
@@ -39,6 +44,8 @@ export class ConnectionLimits {
   readonly #lowered = recentEntries<string, Lowered>(mostOrigins)
   /** The number of times that a limit was lowered. A request remembers it from the moment at which it got its connection. */
   changes = 0
+  /** Called with the key of a limit that has ended although requests may wait. */
+  onEnded: (key: string) => void = () => {}
 
   /** Without `onLowered` no limit is ever lowered: the backend of a gateway answers 503 and 429 for reasons of its own. */
   constructor(clock: Clock, onLowered: ((limit: LoweredLimit) => void) | undefined) {
@@ -88,7 +95,13 @@ export class ConnectionLimits {
     const connections = Math.max(1, Math.floor(Math.min(busy, this.now(key, most)) / 2))
     const limit = { origin, connections, because, most }
     const since = this.#clock.elapsed()
-    this.#lowered.set(key, { ...limit, since, change: this.changes, answered: false })
+    const lower = { ...limit, since, change: this.changes, answered: false }
+    this.#lowered.set(key, lower)
+    this.#clock.after(trial, () => {
+      if (this.#lowered.peek(key) !== lower || lower.answered) return
+      this.#lowered.delete(key)
+      this.onEnded(key)
+    })
     return true
   }
 

@@ -101,6 +101,7 @@ export class ConnectionPool {
   constructor(limits: PoolLimits, origins: ConnectionLimits) {
     this.#limits = limits
     this.#origins = origins
+    origins.onEnded = key => this.#openMore(key)
   }
 
   /**
@@ -252,6 +253,18 @@ export class ConnectionPool {
   /** Closes the free connections under a key, because its limit was lowered. */
   shrink(key: string): void {
     for (const connection of [...(this.#places.get(key)?.free ?? [])]) this.#drop(connection)
+  }
+
+  /** Lets waiting requests open connections, because the limit of their origin has risen. */
+  #openMore(key: string): void {
+    const place = this.#places.get(key)
+    if (place === undefined) return
+    while (place.line.size > 0 && place.held < this.#mostOf(place)) {
+      if (this.#held >= this.#limits.all && !this.#makeRoom()) return
+      place.held += 1
+      this.#held += 1
+      place.line.take()?.turn('open')
+    }
   }
 
   #mostOf({ key, most }: Place): number {

@@ -161,8 +161,26 @@ t.test('a program reads which login it needs, and its address asks for that', as
   t.match(login, '&rule=2')
   const asked = readAsked(await browser.navigate(pathOf(login)))
   t.equal(asked.contexts[0], mfa)
-  const foreign = await browser.navigate(pathOf(login), { 'Sec-Fetch-Site': 'cross-site' })
-  t.equal(foreign.status, 303, 'not for a page of another site')
+})
+
+t.test('77: a link of another site to a page with such a rule leads to one login', async t => {
+  for (const status of [401, 302]) {
+    const { browser, idp } = await startWhole(t, { settings: { access, login: { status } } })
+    await browser.signIn(idp)
+    // A browser says this of every request behind the link, redirects included.
+    const linked = { 'Sec-Fetch-Site': 'cross-site' }
+    const first = await browser.navigate('/strong/x', linked)
+    t.equal(first.status, status)
+    const login = '/__authproxy-redirect?login=%2Fstrong%2Fx&rule=2'
+    if (status === 302) t.equal(pathOf(first.fields.get('Location') ?? ''), login)
+    t.equal(readAsked(await browser.navigate(login, linked)).contexts[0], mfa, 'and not back')
+    for (const wanted of ['&other', '&reauth', '&reauth&rule=4']) {
+      const address = `/__authproxy-redirect?login=%2Fx${wanted}`
+      const foreign = await browser.navigate(address, linked)
+      t.equal(foreign.status, 303, `${wanted}: no rule wants it`)
+      t.equal(pathOf(hrefOf(foreign)), '/x')
+    }
+  }
 })
 
 t.test('a person can sign in as another, who gets a session of their own', async t => {

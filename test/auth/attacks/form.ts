@@ -41,7 +41,7 @@ t.test('37: refused: forms and base64 that are not what they should be', async t
     ['SAMLResponse=%zz', 'form_malformed'],
     ['nothing=at+all', 'form_malformed'],
     [`SAMLResponse=x${'&a'.repeat(101)}`, 'form_malformed'],
-    [`SAMLResponse=${'A'.repeat(1_100_000)}`, 'form_too_large'],
+    [`SAMLResponse=${'A'.repeat(2_100_000)}`, 'form_too_large'],
   ]
   for (const [content, code] of cases) {
     await lab.browser.deliverRaw(content)

@@ -79,6 +79,18 @@ t.test('what checks are read by is in force at once, unless they are answered el
   t.end()
 })
 
+t.test('the name that checks are for waits for the restart with the domain', t => {
+  const forwardAuth = { listenAddress: 'unix:/run/authproxy/app.sock', edge: 'nginx' }
+  const first = configOf({ forwardAuth })
+  const wanted = configOf({ forwardAuth, domain: 'new.example.org' })
+  t.same(needRestart(first, wanted), ['domain'])
+  t.same(inForce(first, wanted), first)
+  const hosts = ['new.example.org']
+  const named = configOf({ forwardAuth: { ...forwardAuth, hosts }, domain: 'new.example.org' })
+  t.same(inForce(first, named), first)
+  t.end()
+})
+
 t.test('everything else is in force at once', t => {
   const wanted = configOf({
     passthroughPaths: ['/new/'],

@@ -101,6 +101,19 @@ for (const [name, program, edge, sorry] of [
   })
 }
 
+t.test('with login.status: 302 no head is larger than an edge takes by default', async t => {
+  const { browser } = await startWhole(t, {
+    profile: 'entra',
+    settings: { login: { status: 302 } },
+  })
+  for (const length of [900, 1500, 4000]) {
+    const { status, fields } = await browser.navigate(`/?${'%'.repeat(length)}`)
+    const head = [...fields].reduce((sum, line) => sum + line.join(': ').length + 2, 0)
+    t.ok(head < 4000, `${length}: ${head} bytes`)
+    t.equal(status, length > 1000 ? 200 : 302)
+  }
+})
+
 t.test('with login.status: 302 a form is kept, and its page has status 200', async t => {
   const { browser } = await startWhole(t, {
     profile: 'entra',

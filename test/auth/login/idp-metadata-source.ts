@@ -141,6 +141,15 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
   }
 })
 
+t.test('remote: a Content-Encoding that is no coding changes nothing', async t => {
+  for (const coding of ['identity', 'utf-8', 'UTF-8', 'none']) {
+    const { idp, origin, open } = await lab(t)
+    const fields = { 'Content-Encoding': coding }
+    origin.at('/metadata', reply({ content: idp.metadata(), fields }))
+    t.equal((await open()).current()?.entityId, idp.entityId, coding)
+  }
+})
+
 t.test('remote: after 30 seconds the download is given up', async t => {
   const { clock, origin, open } = await lab(t)
   origin.at('/metadata', async answer => {

@@ -67,6 +67,15 @@ t.test(
   },
 )
 
+t.test('with login.status: 302 the page at which it ends has no error status', async t => {
+  const lab = await SamlLab.open(t, 'entra', { config: { loginStatus: 302 } })
+  const asked = readAsked(await lab.browser.get(passive, ...navigation))
+  await lab.browser.deliver(refusal(lab), asked.relayState)
+  const again = await lab.browser.get(passive, ...navigation)
+  t.match(htmlOf(again), /You are not signed in/)
+  t.equal(again.status, 200)
+})
+
 t.test('a refusal leads back only where this browser has asked passively', async t => {
   const lab = await SamlLab.open(t, 'entra')
   const active = await lab.browser.login('/x')

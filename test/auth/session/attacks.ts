@@ -132,15 +132,17 @@ t.test(
       'Sec-Fetch-Site: none\nSec-Fetch-Mode: navigate\nSec-Fetch-Dest: document\n',
       'Sec-Fetch-Site: same-origin\nSec-Fetch-Mode: cors\nSec-Fetch-Dest: empty\n',
       'Sec-Fetch-Site: same-origin\nSec-Fetch-Mode: no-cors\nSec-Fetch-Dest: image\n',
-      'Sec-Fetch-Mode: navigate\n',
+      'Sec-Fetch-Site: none\n',
       `${socket}Origin: https://${domain}\n`,
-      `${socket}Sec-Fetch-Mode: websocket\n`,
+      `${socket}Sec-Fetch-Site: same-origin\nSec-Fetch-Mode: websocket\n`,
     ]) {
       t.ok([302, 401].includes(await ask(fields)), fields)
       const own = await ask(fields, `${session}; ${browser}`)
       t.notOk([302, 401].includes(own), `${fields} with the cookie of the browser`)
     }
     t.equal(await ask(''), 200, 'curl, with the session alone')
+    const node = 'Accept: */*\nAccept-Language: *\nSec-Fetch-Mode: cors\nUser-Agent: node\n'
+    t.equal(await ask(node), 200, 'fetch of Node.js, which sends this field of a browser')
     t.equal(await ask('Accept: text/html\nOrigin: https://app.example.org\n'), 200)
     t.not(await ask(socket), 401, 'a WebSocket of a program')
   },

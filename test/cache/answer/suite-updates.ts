@@ -227,6 +227,8 @@ t.test('an origin that has gone, and one that says no, as ever', async t => {
   const stale = await archive.get(archive.release)
   t.match(stale.fields.get('Cache-Status'), 'detail=stale-origin-failed')
   archive.origin.at(`/${archive.release}`, reply({ status: 404, content: 'gone' }))
+  // An origin that fails is left alone for five seconds.
+  archive.clock.advance(5000)
   // The origin still has the other Release file, so the suite is not gone with it.
   const other = archive.release.replace(/InRelease$/, 'Release')
   archive.origin.at(`/${other}`, reply({ content: 'Suite: stable\n' }))

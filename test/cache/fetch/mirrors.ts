@@ -28,7 +28,7 @@ function mirrors() {
     log: createMemoryLog(),
     places: () => places,
     impatient: () => impatient,
-    late: new LateHeads({ clock, timeouts: () => ({ fields: 15_000 }), connections: () => 16 }),
+    late: new LateHeads({ clock, timeouts: () => ({ fields: 15_000 }), connectionsTo: () => 16 }),
     onFailover: () => {},
   })
   /** Whose answer counts, or the message of the failure; who was asked, with `*` where little time was given. */

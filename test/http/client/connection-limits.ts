@@ -181,3 +181,30 @@ t.test('a limit is halved once for each burst, and rises by one a minute', t => 
   t.strictSame(limits.states(), [])
   t.end()
 })
+
+t.test(
+  'a client that asks for a broken file takes the connections from others for a moment only',
+  async t => {
+    const rest = new Gate()
+    const origin = await ScriptedOrigin.listen(t)
+    origin.at('/large', reply({ content: 'x'.repeat(300_000), pauses: [{ at: 1000, gate: rest }] }))
+    origin.at('/broken', reply({ status: 503, content: 'broken' }))
+    origin.at('/good', reply({ content: 'good' }))
+    const { client, clock } = makeClient(t, { onFewerConnections: () => {} })
+    const large = await client.request(asking(origin.url('/large')))
+    const broken = client.request(asking(origin.url('/broken'))).then(
+      async ({ status, content }) => `${status} ${await textOf(content)}`,
+      (error: unknown) => error,
+    )
+    await until(() => origin.seen('/broken').length === 1)
+    for (let n = 0; n < 20; n += 1) await pass()
+    const good = client.request(asking(origin.url('/good')))
+    await pass()
+    t.equal(origin.seen('/good').length, 0, 'it waits')
+    clock.advance(6000)
+    t.equal(await textOf((await good).content), 'good')
+    rest.open()
+    await textOf(large.content)
+    t.equal(await broken, '503 broken')
+  },
+)

@@ -108,6 +108,52 @@ t.test(
   },
 )
 
+t.test('an address that is slow answers although the next one is broken', async t => {
+  for (const status of [429, 500, 503]) {
+    const gate = new Gate()
+    const { client, clock, origins, silent, url } = await addresses(t, [
+      async answer => {
+        await gate.pass()
+        await reply({ content: 'slow' })(answer)
+      },
+      reply({ status, content: 'broken' }),
+    ])
+    const answer = client.request(asking(url, { nextAddressAfter }))
+    await origins[0]?.arrived('/file')
+    clock.advance(3000)
+    await origins[1]?.arrived('/file')
+    await until(() => client.counts().free === 1)
+    clock.advance(5000)
+    gate.open()
+    t.equal(await textOf((await answer).content), 'slow')
+    t.strictSame(silent, [])
+  }
+})
+
+t.test('a broken address answers for one that stays silent, or fails', async t => {
+  for (const end of ['silent', 'fails']) {
+    const gate = new Gate()
+    const { client, clock, origins, url } = await addresses(t, [
+      async answer => {
+        await gate.pass()
+        if (end === 'fails') return answer.reset()
+        await silence(answer)
+      },
+      reply({ status: 503, content: 'broken' }),
+    ])
+    const answer = client.request(asking(url, { nextAddressAfter }))
+    await origins[0]?.arrived('/file')
+    clock.advance(3000)
+    await origins[1]?.arrived('/file')
+    await until(() => client.counts().free === 1)
+    gate.open()
+    if (end === 'silent') clock.advance(10_000)
+    t.equal((await answer).status, 503)
+    t.equal(await textOf((await answer).content), 'broken')
+    await until(() => client.counts().busy === 0)
+  }
+})
+
 t.test('without the option a deadline notes the address, and the failure names it', async t => {
   const { client, clock, origins, url, port } = await addresses(t, [
     silence,

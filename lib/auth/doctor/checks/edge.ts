@@ -173,7 +173,7 @@ export async function errorPages(of: Examination): Promise<Answer> {
     ? doubtfulFinding(`${found}; login.status: 302 lets logins begin all the same`, mend)
     : wrongFinding(
         `${found}: a login begins with a page of 401, so no one can sign in`,
-        `${mend}; where the edge cannot be told, set login.status: 302`,
+        `${mend}; where the edge cannot be changed, set login.status: 302`,
       )
 }
 

@@ -90,7 +90,7 @@ t.test('42: hostile documents are refused with a reason', async t => {
     ['nested deeply', around('<a>'.repeat(500_000)), /nested too deeply/],
     ['an entity bomb', entity(bomb), /DOCTYPE/],
     ['an entity without DOCTYPE', around('&lol9;'), /entity/],
-    ['millions of elements', filledWith(() => '<a/>'), /too many elements/],
+    ['millions of elements', filledWith(() => '<a/>'), /more elements than the limit of/],
     ['one attribute', around('', ` x="${'x'.repeat(10_000_000)}"`), /there is no IdP/],
     ['a million attributes', around('', ' x=""'.repeat(1_000_000)), /twice|too many attributes/],
     ['an external entity', entity('<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>'), /DOCTYPE/],

@@ -108,5 +108,6 @@ t.test('a full file system is no reason not to start: it can still be read', wit
   t.strictSame(store.health(), {
     writable: false,
     because: 'self-test: no space left on the file system',
+    full: true,
   })
 })
