@@ -123,8 +123,8 @@ async function endSessions(
   const text = [
     `All sessions of ${user} that were made until now have ended.\n`,
     seenSessions === 0
-      ? 'None of them was seen of late: see that the name is that of `user` in the log.\n'
-      : `${seenSessions} of them ${seenSessions === 1 ? 'was' : 'were'} seen of late; WebSockets and event streams end within a second.\n`,
+      ? 'None of them was active recently: see that the name is that of `user` in the log.\n'
+      : `${seenSessions} of them ${seenSessions === 1 ? 'was' : 'were'} active recently; WebSockets and event streams end within a second.\n`,
     'The identity provider may sign the user in again: to keep the user out, lock the account there first.\n',
   ]
   const notWritten =

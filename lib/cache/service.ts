@@ -256,6 +256,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       store,
       negative: answers.negative,
       builds,
+      retention: { clock, store, unreferenced },
       fetchMissing: missingFiles({
         builds,
         fetcher: answers.fetcher,

@@ -224,7 +224,7 @@ const yamlSentences: Readonly<Record<string, string>> = {
   RESOURCE_EXHAUSTION: 'this is nested too deeply',
   BAD_SCALAR_START: 'a value cannot begin with this character: put the value in quotes',
   BAD_DQ_ESCAPE:
-    'a backslash in double quotes begins an escape, and this is none: use single quotes',
+    'a backslash in double quotes begins an escape, and this is not a valid escape: use single quotes',
   BAD_INDENT:
     'this line is not indented as the lines above; entries of one group begin in the same column',
   BLOCK_AS_IMPLICIT_KEY:

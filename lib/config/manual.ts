@@ -48,10 +48,41 @@ export function manualFiles(file: SettingFile): ReadonlyMap<string, string> {
   const blocks = [...introduction, heading('Settings'), ...settingBlocks(file), ...example]
   const schema = `packaging/${name.replace('.yaml', '.schema.json')}`
   return new Map([
-    [document.path, markdown(document.title, [written, ...blocks])],
+    [document.path, markdown(document.title, [written, settingIndex(settings), ...blocks])],
     [`man/${name}.5`, manPage(name, summary, [...blocks, ...end])],
     [schema, jsonText(jsonSchema(settings, name))],
   ])
+}
+
+/** The settings by group as a Markdown list, each a link to its section. */
+function settingIndex(settings: Settings<unknown>): string {
+  const link = (name: string): string => `[\`${name}\`](#${anchorOf(name)})`
+  const lines = new Map<string, string[]>()
+  let group: readonly string[] | undefined
+  for (const page of manualPages(settings)) {
+    const name = keyPath(page.path)
+    if ('group' in page) {
+      group = page.path
+      lines.set(name, [])
+      continue
+    }
+    const within = group?.every((step, index) => step === page.path[index]) ?? false
+    const under = within && group !== undefined ? keyPath(group) : ''
+    lines.set(under, [...(lines.get(under) ?? []), link(name)])
+  }
+  const list = [...lines].map(([name, links]) => {
+    const head = name === '' ? 'Without a group' : `[${name}](#${anchorOf(name)})`
+    return `- ${[`${head}:`, links.join(', ')].join(' ')}`
+  })
+  return ['The settings by group:', '', ...list].join('\n')
+}
+
+/** The anchor of a heading, as GitHub makes it. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\w -]/g, '')
+    .replaceAll(' ', '-')
 }
 
 /** Settings outside any group come first, and each group is a section of its own. */

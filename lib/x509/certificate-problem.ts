@@ -26,7 +26,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: "The signature on the origin's certificate is wrong.",
   CERT_CHAIN_TOO_LONG: "The chain of the origin's certificate is too long.",
   DEPTH_ZERO_SELF_SIGNED_CERT: "The origin's certificate is signed by itself.",
-  SELF_SIGNED_CERT_IN_CHAIN: "The origin's certificate comes from an authority we do not trust.",
+  SELF_SIGNED_CERT_IN_CHAIN: "The origin's certificate comes from a CA this proxy does not trust.",
   UNABLE_TO_GET_ISSUER_CERT: "The issuer of the origin's certificate is not known.",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "The issuer of the origin's certificate is not known.",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE:

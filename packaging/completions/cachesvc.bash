@@ -1,7 +1,7 @@
 # bash completion for cachesvc
 _cachesvc() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve verify-repos explain get list status stats remove refresh changes release import export build reload socket-unit'
+  local commands='serve verify-repos explain get list status stats remove refresh changes release import export build retention reload socket-unit'
   local words='--config --cache-dir --listen --check-config --dump-config --help --version'
   local command='' word
   COMPREPLY=()
@@ -34,6 +34,7 @@ _cachesvc() {
     changes) words+=' --suite --json' ;;
     release) words+=' --suite --now --until --reason' ;;
     remove | refresh | import) words+=' --dry-run' ;;
+    retention) words+=' --dry-run --json' ;;
     export) words+=' --archive --suite' ;;
     build) words+=' list show record lock unlock remove fetch import export --format --json' ;;
   esac

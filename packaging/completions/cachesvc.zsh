@@ -17,6 +17,7 @@ _cachesvc() {
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
     'build:list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated'
+    'retention:with --dry-run, list the files that are removed next, and why'
     'reload:have the running proxy read its configuration again'
     'socket-unit:print the configured addresses for cachesvc.socket of systemd'
   )
@@ -26,7 +27,7 @@ _cachesvc() {
     '*--listen[listen there; may be repeated; \[IPV6\]\:PORT and \:PORT are understood as well]:ADDRESS\:PORT: ' \
     '--check-config[check the configuration, print all problems, exit]' \
     '--dump-config[print the configuration in force, with the source of each value and secrets hidden, exit]' \
-    '--dry-run[verify-repos, remove, refresh, import\: change nothing, only say what would be changed]' \
+    '--dry-run[verify-repos, remove, refresh, import, retention\: change nothing, only say what would be changed]' \
     '*--archive[export\: only files of this host, or of this host and path; may be repeated]:PLACE: ' \
     '*--suite[export, changes, release\: only this suite, in a bundle with the packages its indexes name; may be repeated]:NAME: ' \
     '--now[release\: let through what waits now; this is the default]' \
@@ -35,7 +36,7 @@ _cachesvc() {
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
     '(-o --output)'{-o,--output}'[get\: write to FILE and not to standard output]:FILE:_files' \
     '--format[build\: export a build as a bundle, a list or spdx; the last two are printed when no FILE is named]:FORMAT:(bundle list spdx)' \
-    '--json[verify-repos, list, status, stats, changes, build\: print JSON]' \
+    '--json[verify-repos, list, status, stats, changes, build, retention\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

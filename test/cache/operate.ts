@@ -52,6 +52,26 @@ t.test('status says whether the service is well and what it does', async t => {
   })
 })
 
+t.test('retention --dry-run says what goes next, and why', async t => {
+  const { origin, cache, run } = await running(t)
+  await cache.warm(origin.url(deb))
+  const { code, out } = await run('retention', '--dry-run')
+  t.equal(code, 0)
+  t.match(out, /^The daily sweep would remove nothing now\.$/m)
+  t.match(
+    out,
+    /^5 bytes are stored; retention\.size sets no limit; .* retention\.free keeps .* free\.$/m,
+  )
+  t.match(out, /^When room is needed, files go in this order \(the first 1, 5 bytes\):$/m)
+  t.match(out, new RegExp(`^floor\tno index names it\t\\S+\t5\t${origin.url(deb)}$`, 'm'))
+  t.match(JSON.parse((await run('retention', '--dry-run', '--json')).out), {
+    stored: 5,
+    sweep: { files: 0, bytes: 0, first: [] },
+    room: [{ reason: 'floor', because: 'no index names it', bytes: 5, url: origin.url(deb) }],
+  })
+  t.match(await run('retention'), { code: 2, complained: /removes files by itself/ })
+})
+
 t.test('stats shows today and the days, as the statistics interface has them', async t => {
   const { origin, cache, run } = await running(t)
   t.match((await run('stats')).out, /^today +0 .* 0%/m, 'before the first request')

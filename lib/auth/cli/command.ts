@@ -214,10 +214,10 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
   if (before !== undefined) {
     const until = dayOf(making.now + keyOverlap)
     const checked = atOnce
-      ? 'If it checks our signatures (signed requests, logout), do so now: the new key signs from this moment on.'
-      : `If it checks our signatures (signed requests, logout), do so until ${dayOf(samlSigns(making.now, keyOverlap))}, when the new key begins to sign. One that knows a single certificate has to get the new one at the moment of authproxy rotate-keys --now.`
+      ? 'If it verifies our signatures (signed requests, logout), do so now: the new key signs from this moment on.'
+      : `If it verifies our signatures (signed requests, logout), do so by ${dayOf(samlSigns(making.now, keyOverlap))}, when signing switches to the new key. If it accepts only one certificate, replace it at the moment you run authproxy rotate-keys --now.`
     await print(
-      `Sessions go on, and so do logins under way. Until ${until} the identity provider has to fetch ${config.baseUrl}/saml/metadata.xml again, or be given ${config.baseUrl}/saml/certificate.crt.\n${checked}\n`,
+      `Sessions go on, and so do logins under way. Update the metadata at the identity provider by ${until}: it fetches ${config.baseUrl}/saml/metadata.xml again, or you give it ${config.baseUrl}/saml/certificate.crt.\n${checked}\n`,
     )
   }
   return exitCodes.success

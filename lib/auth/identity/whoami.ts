@@ -7,6 +7,7 @@
  *   can frame the page. Requests that browsers say come from another site are refused besides.
  * - The question does not renew a session, or the session of a page that asks regularly would never end.
  */
+import { moment } from '../../figures.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { readOnlyResponse } from '../../http/server/router.ts'
@@ -98,9 +99,9 @@ function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
       title: say('Who you are here'),
       signedIn: say('You are signed in as {user}.', { user: session.subject }),
       session: [
-        { name: say('Signed in since'), value: timeText(session.created) },
-        { name: say('Signed in until'), value: timeText(session.expires) },
-        { name: say('If you do nothing, until'), value: timeText(session.lapses) },
+        { name: say('Signed in since'), value: moment(session.created) },
+        { name: say('Signed in until'), value: moment(session.expires) },
+        { name: say('If you do nothing, until'), value: moment(session.lapses) },
       ],
       toldLabel: say('What the application is told about you'),
       told: [...sentFields].map(([name, value]) => ({

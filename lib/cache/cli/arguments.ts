@@ -70,6 +70,7 @@ export const cachesvc = {
       summary:
         'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
     },
+    retention: { summary: 'with --dry-run, list the files that are removed next, and why' },
     reload: { summary: 'have the running proxy read its configuration again' },
     'socket-unit': { summary: 'print the configured addresses for cachesvc.socket of systemd' },
   },
@@ -92,7 +93,7 @@ export const cachesvc = {
       help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
     },
     'dry-run': {
-      of: ['verify-repos', 'remove', 'refresh', 'import'],
+      of: ['verify-repos', 'remove', 'refresh', 'import', 'retention'],
       help: 'change nothing, only say what would be changed',
     },
     archive: {
@@ -137,7 +138,7 @@ export const cachesvc = {
       help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
     },
     json: {
-      of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build'],
+      of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build', 'retention'],
       help: 'print JSON',
     },
   },

@@ -1,5 +1,6 @@
 /**
- * The commands that ask the running service: status, stats, remove, refresh, release, changes, build and reload. explain asks it too, and
+ * The commands that ask the running service: status, stats, remove, refresh, release, changes, build,
+ * retention and reload. explain asks it too, and
  * reads the store itself when no service runs.
  */
 import { printAnswer, serviceNotAsked, wholeDirectory } from '../../admin-socket.ts'

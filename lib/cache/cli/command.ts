@@ -108,6 +108,12 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { runBuild } = await import('./build.ts')
       return runBuild(operands, config, { json, format: options.format })
     }
+    case 'retention':
+      if (dryRun) return ask({ do: run, json })
+      await printComplaint(
+        'the service removes files by itself: cachesvc retention --dry-run says which go next',
+      )
+      return exitCodes.usage
     case 'status':
     case 'stats':
     case 'reload':

@@ -1,6 +1,6 @@
 /**
  * Answers the commands that ask a running service over its admin socket: status, stats, explain, remove, refresh, release, changes,
- * build, reload, and the removals of verify-repos. A request looks like `{ do: 'status', json: true }`.
+ * build, retention, reload, and the removals of verify-repos. A request looks like `{ do: 'status', json: true }`.
  */
 
 import {
@@ -27,6 +27,7 @@ import { type Fate, readEvictRequest } from '../verify/remove-wrong.ts'
 import type { WrongFile } from '../verify/report.ts'
 import { buildAnswer } from './builds.ts'
 import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
+import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
 
@@ -42,6 +43,7 @@ export interface ControlParts {
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
+  readonly retention: RetentionCommandParts
   readonly evict: (wrong: WrongFile) => Promise<Fate>
   readonly reload: Reload
   /** The warnings of the last reload, and the settings that wait for a restart. */
@@ -83,6 +85,8 @@ export function control(parts: ControlParts): RequestHandler {
         const wanted = { act: String(verb), name: String(name), file: String(file) }
         return buildAnswer(parts.builds, parts.fetchMissing, { ...wanted, json: json === true })
       }
+      case 'retention':
+        return retentionAnswer(parts.retention, json === true)
       case 'reload':
         return reloadAnswer(parts.reload, parts.remarks)
       default:

@@ -32,7 +32,6 @@ import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge, type Decision, lookup, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { SharedState } from '../shared/shared-store.ts'
 import { type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
-import { entryName } from '../store/key.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Explanation, RequestFate } from './sources.ts'
@@ -187,7 +186,6 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     find('Build', `${destination.build}, which records the answer`)
   }
   find('Key', key)
-  find('Entry', entryName(key))
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
   if (admission.allow !== 'passthrough' && isOfNoArchive(archive)) find('By client', byClient)
   const reading = await parts.store.read(key)

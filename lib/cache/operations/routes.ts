@@ -24,7 +24,7 @@ import { LiveEvents } from './live.ts'
 import type { OperationsSources } from './sources.ts'
 import { cacheView } from './views/cache-view.ts'
 import { explainView } from './views/explain-view.ts'
-import { indexView } from './views/index-view.ts'
+import { configurationView, indexView } from './views/index-view.ts'
 import { setupView } from './views/setup-view.ts'
 import { statsView } from './views/stats-view.ts'
 
@@ -66,7 +66,7 @@ export function operationsHandler(
 /** The private paths, which show who uses the service and for what. Clients need the other paths to use it. */
 const privatePaths: ReadonlySet<string> = new Set([
   ...['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/stats', '/_cachesvc/explain'],
-  ...['/_cachesvc/live', '/_cachesvc/api/stats', '/_cachesvc/metrics'],
+  ...['/_cachesvc/configuration', '/_cachesvc/live', '/_cachesvc/api/stats', '/_cachesvc/metrics'],
 ])
 
 const notForYou =
@@ -100,6 +100,7 @@ const menu = [
   ['/_cachesvc/stats', 'Statistics'],
   ['/_cachesvc/setup', 'Setup'],
   ['/_cachesvc/explain', 'Explain'],
+  ['/_cachesvc/configuration', 'Configuration'],
 ] as const
 
 /** Fills a template with a view, in the frame that all pages have. */
@@ -157,6 +158,8 @@ function pageTable(
     },
     '/_cachesvc/explain': async (_request, query) =>
       html('explain', 'Explain', await explainView(sources, query)),
+    '/_cachesvc/configuration': request =>
+      html('configuration', 'Configuration', configurationView(sources, here(request))),
     '/_cachesvc/style.css': () => webResponse('css', style),
     '/_cachesvc/api/stats': () => webResponse('json', `${JSON.stringify(sources.statistics())}\n`),
     '/_cachesvc/cachesvc.crt': async () => file('certificate', await sources.certificate()),

@@ -129,7 +129,7 @@ function givenText({ given, choice, date, restraint: { hold } }: DelayState): st
 }
 
 const givenWords = {
-  first: 'the one that was known first',
+  first: 'the first one seen',
   ripe: 'one that was old enough',
   released: 'one that was let through',
   expiring: 'one before its time, because the one before was about to expire',
@@ -137,7 +137,7 @@ const givenWords = {
 
 function waitingText({ waiting, restraint, choice, now }: DelayState): string {
   const [next] = waiting
-  if (next === undefined) return 'none waits'
+  if (next === undefined) return 'no newer one is waiting'
   const which = next.date === undefined ? 'an undated one' : `that of ${moment(next.date)}`
   const left = ripeMoment(next, restraint) - now
   const when = choice.because === 'held' || left <= 0 ? '' : `, to be given in ${elapsedText(left)}`

@@ -1,6 +1,8 @@
 /**
- * The rules of retention: what the operator wants to keep, how much of it, and which contents are removed first when room is needed.
+ * The rules of retention: what the operator wants to keep, how much of it, the reasons to let a file go, and which contents are removed
+ * first when room is needed.
  */
+import type { Milliseconds } from '../../async/clock.ts'
 import type { EntryTable } from './catalogue/entry-table.ts'
 
 /**
@@ -10,6 +12,36 @@ import type { EntryTable } from './catalogue/entry-table.ts'
  * - unknown: none of these
  */
 export type ContentStanding = 'recorded' | 'generation' | 'named' | 'unknown'
+
+/** Why a stored file goes. */
+export type RemovalReason = 'by-hand' | 'unused' | 'superseded' | 'unreferenced' | 'quota' | 'floor'
+
+/** Every reason with its rank and its sentence. When several apply to a file, that of the lowest rank is the one that is named. */
+export const removalReasons: Readonly<
+  Record<RemovalReason, { readonly rank: number; readonly sentence: string }>
+> = {
+  'by-hand': { rank: 0, sentence: 'an operator removed it' },
+  unused: { rank: 1, sentence: 'no client asked for it in expiration.unused_days' },
+  superseded: { rank: 2, sentence: 'retention.versions newer versions of the package are stored' },
+  unreferenced: { rank: 3, sentence: 'no index has named it for retention.unreferenced' },
+  quota: { rank: 4, sentence: 'room is needed for retention.size' },
+  floor: { rank: 5, sentence: 'room is needed for retention.free' },
+}
+
+/** The numbers of removed files by reason, in the order of the ranks: `unused 3, superseded 1`. */
+export function reasonCounts(counts: ReadonlyMap<RemovalReason, number>): string {
+  const some = [...counts].filter(([, count]) => count > 0)
+  some.sort(([a], [b]) => removalReasons[a].rank - removalReasons[b].rank)
+  return some.map(([reason, count]) => `${reason} ${count}`).join(', ')
+}
+
+/** What the standing of a content means for the order in which room is made. */
+export const standingSentences: Readonly<Record<ContentStanding, string>> = {
+  unknown: 'no index names it',
+  named: 'an index in use names it',
+  generation: 'a generation that is kept has it',
+  recorded: 'a build keeps it',
+}
 
 export interface RetentionRules {
   /** Entries that no client asked for in this many days are removed; 0 keeps them for ever. */
@@ -33,6 +65,34 @@ export const keepAll: RetentionRules = {
   size: 0,
   free: 0,
   objectSize: 0,
+}
+
+/** A stored file that goes next, and why. */
+export interface NextRemoval {
+  readonly reason: RemovalReason
+  readonly because: string
+  readonly key: string
+  readonly bytes: number
+  readonly lastUsed: Milliseconds
+}
+
+/** What retention would remove, in order. The lists are bounded; `files` and `bytes` count all. */
+export interface Forecast {
+  /** What a sweep would remove now. `bytes` counts a content once, and only when no other file needs it. */
+  readonly sweep: {
+    readonly files: number
+    readonly bytes: number
+    readonly first: readonly NextRemoval[]
+  }
+  /** The order in which files go when room is needed. */
+  readonly room: readonly NextRemoval[]
+  /** Bytes of all stored contents. */
+  readonly stored: number
+  /** Free bytes of the file system; undefined when it does not answer. */
+  readonly free: number | undefined
+  /** Bytes of the file system that must stay free. */
+  readonly floor: number
+  readonly size: number
 }
 
 /** A content that may be removed, by the first row that names it. */

@@ -39,7 +39,7 @@ import {
 } from './disk/health.ts'
 import { checkEntry, type Entry, isTooLong, type Reading } from './entry.ts'
 import type { StoreListener } from './events.ts'
-import type { RetentionRules } from './retention-rules.ts'
+import type { Forecast, RetentionRules } from './retention-rules.ts'
 import type { SweepOptions, SweepResult } from './upkeep/retention.ts'
 import { type StoreOptions, type StoreParts, wireStore } from './wiring.ts'
 
@@ -397,6 +397,11 @@ export class Store extends ReadableStore<StoreParts> {
   /** Why no content can be stored although the disk works; undefined when contents can be stored. */
   get full(): string | undefined {
     return this.parts.room.full
+  }
+
+  /** What retention would remove now and next, and why. */
+  forecast(options: Parameters<StoreParts['retention']['forecast']>[0]): Promise<Forecast> {
+    return this.parts.retention.forecast(options)
   }
 
   sweep(options: SweepOptions): Promise<SweepResult> {

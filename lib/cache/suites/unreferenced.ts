@@ -100,6 +100,15 @@ export class UnreferencedPackages {
     return this.#parts.after() === 0 ? undefined : this.#figures
   }
 
+  /** The keys of the packages that a look would remove now. Empty while the setting is off, and while a look could not judge. */
+  async forecast(): Promise<readonly string[]> {
+    const { after, clock } = this.#parts
+    const wanted = after()
+    if (wanted === 0 || !this.#canJudge) return []
+    const { due } = await this.#judge(wanted, clock.now())
+    return (await this.#withoutName(due)).map(({ key }) => key)
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new Error('the service stops'))
     this.#stopLooking()
@@ -107,7 +116,7 @@ export class UnreferencedPackages {
   }
 
   #look(): Promise<void> | undefined {
-    const { after, clock, log, store, suites } = this.#parts
+    const { after, clock, log } = this.#parts
     const wanted = after()
     if (wanted === 0) {
       this.#figures = undefined
@@ -117,8 +126,7 @@ export class UnreferencedPackages {
     const age = clock.now() - (this.#figures?.looked ?? Number.NEGATIVE_INFINITY)
     // A last look in the future means that the clock was set back.
     if (age >= 0 && age < day) return undefined
-    if (store.incomplete || !suites.references.complete || suites.adoptions.count > 0)
-      return undefined
+    if (!this.#canJudge) return undefined
     this.#working = this.#lookAtAll(wanted).catch((error: unknown) => {
       if (this.#closing.signal.aborted) return
       log.warn('retention: the look for packages without an index was broken off', {
@@ -128,10 +136,14 @@ export class UnreferencedPackages {
     return this.#working
   }
 
-  async #lookAtAll(wanted: Milliseconds): Promise<void> {
-    const { clock, log } = this.#parts
+  get #canJudge(): boolean {
+    const { store, suites } = this.#parts
+    return !store.incomplete && suites.references.complete && suites.adoptions.count === 0
+  }
+
+  /** The packages that no adopted index names, since when, and those of them whose time is over. */
+  async #judge(wanted: Milliseconds, now: Milliseconds) {
     const { figures: before, since } = (await readMarks(this.#parts)) ?? noMarks
-    const now = clock.now()
     const passed = now - before.looked
     const later = passed - Math.min(Math.max(0, passed), longestStep)
     const { found, blind, passedOver } = await this.#unnamed(since, now)
@@ -149,6 +161,13 @@ export class UnreferencedPackages {
       marks.set(name, Math.floor(moment / 1000))
       if (moment <= now - wanted && one.lastUsed <= now - wanted) due.push(one)
     }
+    return { before, marks, due, files, bytes, passedOver }
+  }
+
+  async #lookAtAll(wanted: Milliseconds): Promise<void> {
+    const { clock, log } = this.#parts
+    const now = clock.now()
+    const { before, marks, due, files, bytes, passedOver } = await this.#judge(wanted, now)
     const gone = await this.#remove(await this.#withoutName(due), now - wanted)
     for (const { key } of gone) marks.delete(nameOf(key))
     const removedBytes = gone.reduce((sum, { size }) => sum + size, 0)

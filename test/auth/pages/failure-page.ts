@@ -42,7 +42,7 @@ t.test('the administrator reads in a fold, in English', async t => {
   const fold = /<details>(.*)<\/details>/s.exec(text)?.[1] ?? ''
   t.match(fold, '<summary>Für die Administration</summary>')
   t.match(fold, /<div lang="en">.*<code>sudo -u authproxy authproxy explain \S+ test<\/code>/s)
-  t.match(text, /<li>Gehen Sie zur Anwendung/, 'the advice for the person is outside')
+  t.match(text, /<p>Gehen Sie zur Anwendung/, 'the advice for the person is outside')
   t.notMatch(fold, 'Gehen Sie')
 })
 

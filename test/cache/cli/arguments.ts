@@ -100,7 +100,7 @@ t.test('what is wrong is one sentence with a way out', t => {
     [['list', 'a', 'b'], 'list takes [PATTERN], found "a b"'],
     [
       ['explain', '--json', 'x'],
-      '--json is an option of verify-repos, list, status, stats, changes and build alone',
+      '--json is an option of verify-repos, list, status, stats, changes, build and retention alone',
     ],
     [['remove'], 'remove needs an argument: cachesvc remove URL|PATTERN'],
     [['-c'], '-c needs a value: -c FILE'],

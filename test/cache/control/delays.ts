@@ -111,7 +111,7 @@ t.test('what waits is shown', async t => {
   const page = async () => (await cache.get('/_cachesvc/cache')).text
   t.match(
     await page(),
-    /Delayed: delay of 1d; clients get the one that was known first; none waits/,
+    /Delayed: delay of 1d; clients get the first one seen; no newer one is waiting/,
   )
   await publishAt(archive, 5)
   await archive.update()

@@ -31,7 +31,7 @@ const services: ReadonlyArray<readonly [name: string, given: OperationsSources]>
 /** Addresses pages may point to: paths of this service, places on the page, and the project page. */
 const homely = /^(\/(?!\/)|#[\w-]+$|https:\/\/cachesvc\.example\.org\/$)/
 
-const paths = ['', 'cache', 'stats', 'setup', 'explain', 'lost']
+const paths = ['', 'cache', 'stats', 'setup', 'explain', 'configuration', 'lost']
 
 function loopback() {
   return [{ address: '127.0.0.1', port: 3142, secure: false }]
@@ -93,7 +93,7 @@ t.test(
 t.test('hostile values appear as the text they are', async t => {
   const index = await render(hostileSources(), '')
   t.match(
-    index,
+    await render(hostileSources(), 'configuration'),
     '&#60;a href=&#34;javascript:alert(1)&#34;&#62;call&#60;/a&#62; &#38; &#34;co&#34;',
   )
   t.match(index, '<code>&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;</code>')
@@ -132,6 +132,7 @@ t.test('the menu marks the page one is on', async t => {
     ['stats', 'Statistics'],
     ['setup', 'Setup'],
     ['explain', 'Explain'],
+    ['configuration', 'Configuration'],
   ] as const) {
     const current = (await render(fullSources(), path)).match(/<a [^>]*aria-current="page">[^<]*/g)
     t.match(current, [new RegExp(`>${label}$`)])
@@ -141,7 +142,7 @@ t.test('the menu marks the page one is on', async t => {
 
 t.test('which hosts are accepted', async t => {
   const accepted = async (config: Partial<typeof plainConfig>) => {
-    return pageOf(sources({ config: { ...plainConfig, ...config } }), '/_cachesvc/')
+    return pageOf(sources({ config: { ...plainConfig, ...config } }), '/_cachesvc/configuration')
   }
   const { domains, passthroughDomains } = fullConfig
   t.match(await accepted({}), /No domains are listed: all public hosts are accepted/)
@@ -247,16 +248,14 @@ t.test('each chart has a name, a description and all its figures in the table', 
 
 t.test('the cache page says which suites are adopted, and why one is behind', async t => {
   const page = await render(fullSources(), 'cache')
-  t.match(
-    page,
-    '<code>http://archive.example.org/debian/dists/stable</code> Kept for now: the origin has a newer one',
-  )
-  t.match(page, 'signed by <code>89ABCDEF01234567</code>')
+  t.match(page, '<code>debian/dists/stable</code> Kept for now: the origin has a newer one')
+  t.match(page, '<td class="words" data-label="Host"><code>archive.example.org</code></td>')
+  t.match(page, 'Good signatures are by key 89ABCDEF01234567.')
   const [by, owner] = ['0123456789abcdef'.repeat(3), 'Example Archive <archive@example.org>']
   const suites = () => [suiteState({ signature: { is: 'good', by, owner } })]
   t.match(
     await render(fullSources({ suites }), 'cache'),
-    'signed by Example Archive &#60;archive@example.org&#62;, key <code>0123456789ABCDEF</code>',
+    'Good signatures are by Example Archive &#60;archive@example.org&#62;, key 0123456789ABCDEF.',
     'whose key it is',
   )
   t.match(page, 'not checked: no keyring')

@@ -24,6 +24,7 @@ const paths = [
   '/_cachesvc/stats',
   '/_cachesvc/setup',
   '/_cachesvc/explain',
+  '/_cachesvc/configuration',
   '/_cachesvc/api/stats',
   '/_cachesvc/cachesvc.crt',
   '/_cachesvc/revocation.crl',
@@ -234,7 +235,7 @@ t.test('explain leads with the verdict, and has examples until it is asked', asy
   })
   t.match(
     textOf(await ask(refusing, '/_cachesvc/explain', { query })),
-    /<p class="verdict refused"><strong class="fate">.*✕.* Refused\.<\/strong>/,
+    /<p class="verdict refused"><strong class="fate">.*✕.*<strong>is refused\.<\/strong>/,
     'a refusal does not look like a hit',
   )
 })

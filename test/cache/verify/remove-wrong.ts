@@ -16,7 +16,7 @@ const clock = systemClock
 /** Parts of a service that a removal does not ask. */
 const unasked = {} as Pick<
   ControlParts,
-  'sources' | 'negative' | 'builds' | 'fetchMissing' | 'rules' | 'updates' | 'delayed'
+  'sources' | 'negative' | 'builds' | 'fetchMissing' | 'rules' | 'updates' | 'delayed' | 'retention'
 >
 
 const wrongOf = (digest: string, because: WrongFile['because'] = 'content'): WrongFile => ({

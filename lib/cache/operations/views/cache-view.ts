@@ -5,6 +5,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 import {
   count,
   countOf,
+  date as day,
   duration,
   elapsedText,
   moment,
@@ -19,6 +20,7 @@ import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { signatureEndText } from '../../suites/signing/apt-policy.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
+import { withPlus } from './index-view.ts'
 
 /** The used share of the file system above which the page warns. */
 const nearlyFull = 0.9
@@ -67,6 +69,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
       floor: floor > 0 && duration(floor),
     },
     suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
+    signers: signersOf(suites),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
     ...verificationView(config.verification, sources.verification()),
   }
@@ -108,7 +111,7 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
       holdings.archives.length > mostArchives &&
       count(holdings.archives.length - mostArchives),
     largest: (holdings?.largest ?? []).map(file => ({
-      url: redactUrl(file.key),
+      url: withPlus(redactUrl(file.key)),
       explain: `/_cachesvc/explain?url=${encodeURIComponent(redactUrl(file.key))}`,
       size: size(file.size),
       used: moment(file.lastUsed),
@@ -120,28 +123,45 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
   const { adopted, validUntil, files, bytes, behind, refusal, delay, contradictions } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
-    name,
-    date: date === undefined ? 'undated' : moment(date),
+    ...placeOf(name),
+    date: date === undefined ? 'undated' : day(date),
     adopted: `${elapsedText(now - adopted)} ago`,
-    validUntil: validUntil === undefined ? 'no end' : moment(validUntil),
+    validUntil: validUntil === undefined ? 'no end' : day(validUntil),
     expired,
     signature: signatureWords[signature.is],
-    owner: signature.owner ?? false,
-    signer: signature.by?.slice(-16).toUpperCase() ?? false,
-    refused: signature.ends !== undefined && signature.ends.at <= now,
-    ends: signature.ends === undefined ? false : signatureEndText(signature.ends, now),
-    files: countOf(files, 'file'),
-    size: size(bytes),
+    refused:
+      signature.ends !== undefined &&
+      signature.ends.at <= now &&
+      signatureEndText(signature.ends, now),
+    until: signature.ends !== undefined && day(signature.ends.at).slice(0, 4),
+    indexes: files === 0 ? 'none read yet' : `${countOf(files, 'file')}, ${size(bytes)}`,
     delay: delay !== undefined && delayText(delay.state, delay.changes()),
     disputed: contradictions?.map(contradictionsText).join('; ') ?? false,
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
 }
 
+/** The host of a suite, and its path below that. */
+function placeOf(name: string): View {
+  const [, host = '', suite = name] =
+    /^(?:http:\/\/)?((?:https:\/\/)?[^/]+)\/(.+)$/.exec(name) ?? []
+  return { host, suite }
+}
+
+/** The keys that have signed some of the suites, each once. */
+function signersOf(suites: readonly SuiteState[]): string | false {
+  const names = suites.flatMap(({ signature: { is, owner, by } }) =>
+    is === 'good' && by !== undefined
+      ? [`${owner === undefined ? '' : `${owner}, `}key ${by.slice(-16).toUpperCase()}`]
+      : [],
+  )
+  return names.length > 0 && [...new Set(names)].join('; ')
+}
+
 const signatureWords = {
-  good: 'signed by',
-  'unknown-key': 'signed by an unknown key',
-  bad: 'wrongly signed',
+  good: 'good',
+  'unknown-key': 'unknown key',
+  bad: 'wrong',
   unsigned: 'not signed',
   unchecked: 'not checked: no keyring',
 } as const

@@ -1,5 +1,5 @@
 /**
- * The values of the Explain page: the form, and the findings about a URL. Each expected outcome has a word, a mark and a colour, so
+ * The values of the Explain page: the form, and the findings about a URL. Each expected outcome has a mark and a colour, so
  * that a refusal does not look like a hit.
  */
 import { redactUrl } from '../../../log/redact.ts'
@@ -24,16 +24,16 @@ export async function explainView(sources: OperationsSources, query = ''): Promi
   const [first, ...reasons] = asked ? await sources.explain(url) : []
   const examples = asked ? [] : explained
   const shown = tooLong ? '' : redactUrl(url)
-  const fate = first?.fate !== undefined && { is: first.fate, ...fateWords[first.fate] }
+  const fate = first?.fate !== undefined && { is: first.fate, mark: fateMarks[first.fate] }
   const verdict = first !== undefined && { ...first, fate }
   return { url: shown, tooLong, longestUrl, asked, verdict, reasons, examples }
 }
 
-const fateWords: Readonly<Record<RequestFate, { readonly word: string; readonly mark: string }>> = {
-  hit: { word: 'From the cache', mark: '✓' },
-  asks: { word: 'From the cache, when the origin agrees', mark: '✓' },
-  miss: { word: 'From the origin', mark: '↓' },
-  tunnel: { word: 'Tunnelled', mark: '⇄' },
-  refused: { word: 'Refused', mark: '✕' },
-  failed: { word: 'No file', mark: '!' },
+const fateMarks: Readonly<Record<RequestFate, string>> = {
+  hit: '✓',
+  asks: '✓',
+  miss: '↓',
+  tunnel: '⇄',
+  refused: '✕',
+  failed: '!',
 }

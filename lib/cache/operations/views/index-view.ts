@@ -1,5 +1,6 @@
 /**
- * The values of the overview. The page shows the activity and savings of the service, its clients, the latest problems and the settings.
+ * The values of the overview. The page shows the activity and savings of the service, its clients, the latest problems and the settings
+ * in short; the configuration page shows more of the settings.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import {
@@ -29,13 +30,21 @@ import type { ActivityReport, Listener, OperationsSources } from '../sources.ts'
 import { spark } from './chart.ts'
 
 export async function indexView(sources: OperationsSources, here: Endpoint): Promise<View> {
-  const { config, httpsMode, routing } = sources
   return {
+    host: here.host,
     url: here.url,
     unused: isUnused(sources),
     ...diskView(await usageOf(sources), sources),
     ...rateLine(sources.history().lastDay),
     ...activityView(sources.activity(), sources),
+    ...configurationView(sources, here),
+  }
+}
+
+/** The values of the configuration page. The overview shows the most important of them. */
+export function configurationView(sources: OperationsSources, here: Endpoint): View {
+  const { config, httpsMode, routing } = sources
+  return {
     mode: { tunnel: false, intercept: false, disabled: false, [httpsMode]: true },
     authority: authorityView(sources),
     listeners: sources.listeners().map(listener => listenerView(listener, here)),
@@ -130,8 +139,7 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
   const limit = quota > 0 ? quota : room
   const share = (part: number) => Math.min(1, part / Math.max(1, limit))
   const full = nothingStored() !== undefined
-  // The cache has one part of the file system, and other programs have the rest.
-  const taken = share(quota > 0 ? bytes : used)
+  const taken = share(bytes)
   return {
     stored: usage === undefined ? 'unknown' : size(bytes),
     quota: quota > 0 && size(quota),
@@ -139,7 +147,6 @@ function diskView(usage: Usage | undefined, { config, nothingStored }: Operation
     gauge: usage !== undefined &&
       limit > 0 && {
         taken: (taken * 100).toFixed(1),
-        cache: ((full ? 0 : share(bytes)) * 100).toFixed(1),
         words: `${percent(taken)} of the ${quota > 0 ? 'quota' : 'file system'}`,
       },
     full,
@@ -213,7 +220,7 @@ function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
     instant: new Date(at).toISOString(),
     target: shown(target),
     method: method === 'GET' ? '' : method,
-    explain: isFile ? `/_cachesvc/explain?url=${encodeURIComponent(shown(target))}` : '',
+    explain: isFile ? `/_cachesvc/explain?url=${encodeURIComponent(linked(target))}` : '',
     status,
     outcome,
     because: complete
@@ -225,8 +232,18 @@ function answeredView(answered: AnsweredRequest, now: Milliseconds): View {
 
 const longestShown = 300
 
+/** A URL for people: apt escapes the plus signs of versions. */
+export function withPlus(url: string): string {
+  return url.replace(/%2B/gi, '+')
+}
+
 /** A target as the page shows it. The page hides queries, which can contain signatures. */
 function shown(target: string): string {
+  return withPlus(linked(target))
+}
+
+/** The same as it is asked for. */
+function linked(target: string): string {
   const text = redactUrl(target).replace(/\?.*$/, '?...')
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text
 }

@@ -55,15 +55,15 @@ function chosenBecause({ host, from }: Endpoint, asked: string | undefined): str
     case 'index.hostnames':
       return 'The name is the first in index.hostnames.'
     case 'request':
-      return `You asked for this page by ${host}, which is ${isIP(host) === 0 ? 'the name' : 'an address'} of this machine. ${setName}`
+      return `You opened this page as ${host}, which is ${isIP(host) === 0 ? 'the name' : 'an address'} of this machine. ${setName}`
     case 'listener':
       return `The service listens at this address alone. ${setName}`
     case 'machine':
       return `It is the first IPv4 address of this machine${
         asked === undefined || asked === host
           ? ''
-          : `: you asked for this page by ${asked}, which is no name or address of it that other machines can use`
-      }. Ask for this page by the address that clients use, or set index.hostnames.`
+          : `: you opened this page as ${asked}, which other machines cannot use`
+      }. Open this page by the address that clients use, or set index.hostnames.`
     case 'loopback':
       return 'This machine has no other address. Set index.hostnames to a name that other machines can use.'
   }

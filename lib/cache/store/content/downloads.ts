@@ -1,6 +1,7 @@
 /**
  * The downloads under way: begins them, continues them after a crash, and finds those that clients can read.
  */
+import type { Milliseconds } from '../../../async/clock.ts'
 import type { DiskFile } from '../disk/disk.ts'
 import type { Entry } from '../entry.ts'
 import type { StoreEvents } from '../events.ts'
@@ -41,6 +42,9 @@ export interface ResumableDownload {
    */
   resume(expected?: ExpectedContent): Promise<Download | undefined>
 }
+
+/** A download waits this long in all for room within the quota. */
+const longestWait: Milliseconds = 5_000
 
 interface DownloadsParts extends UpkeepParts {
   readonly blocks: SharedBlocks
@@ -137,19 +141,34 @@ export class Downloads {
     if (disk.hung) return { because: 'the disk does not answer' }
     // A trial finds out within seconds that the disk takes writes again. Until then a response must not say that it is stored.
     if (!health.state.writable) return { because: health.state.because }
-    const because = room.refusal(length ?? 0)
     room.look()
-    if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusal }
+    const because = room.refusal(length ?? 0)
+    if (because === undefined) return { path: layout.temporaryFile(), refusal: this.#refusals() }
     // The disk did not fail: it still takes smaller contents.
     log.info('not stored', { because })
     return { because }
   }
 
-  /** Why a download of which `size` bytes have arrived must not be stored any more. */
-  readonly #refusal = (size: number): string | undefined => {
-    const { room } = this.#parts
-    room.look()
-    return room.overflow(size)
+  /** Answers before each write of a download whether it must not be stored any more, or has to wait for room. */
+  #refusals(): NonNullable<Extract<Destination, { readonly path: string }>['refusal']> {
+    const { room, clock } = this.#parts
+    let until: Milliseconds | undefined
+    let waited = false
+    return size => {
+      room.look()
+      const refused = room.overflow(size)
+      if (refused === undefined) {
+        waited = false
+        return undefined
+      }
+      const { because, wait } = refused
+      until ??= clock.elapsed() + longestWait
+      const left = until - clock.elapsed()
+      // A wait that made no room is not repeated: nothing else may be removed.
+      if (!wait || waited || left <= 0) return { because }
+      waited = true
+      return { because, made: room.made(left) }
+    }
   }
 
   #start(expectation: Expectation, to: Destination, continuation?: Continuation): Download {
@@ -214,7 +233,7 @@ export class Downloads {
       const because = room.refusal(expectation.length ?? bytes, bytes)
       if (because !== undefined) log.info('not continued', { because })
       else file = await partials.reopen(partial, expectation)
-      const to = file && { path, begun: { file, size: bytes }, refusal: this.#refusal }
+      const to = file && { path, begun: { file, size: bytes }, refusal: this.#refusals() }
       return to && this.#start(expectation, to, { key, fields })
     } finally {
       if (file === undefined) await partials.remove(partial).catch(() => undefined)

@@ -3,18 +3,22 @@
  *
  * Room is made in the background, at a bounded rate and somewhat in advance. Partial downloads that crashes have left are removed first,
  * then contents without an entry, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
- * the room, or when removing is too slow, and a download that is being stored is checked again before each write. Clients get a refused
- * content from the origin, and the store keeps nothing of it. So the quota holds also while the disk fails.
+ * the room. A download that is being stored is checked again before each write: while contents take more than the quota it waits for
+ * room, and it is refused when removing is too slow. Clients get a refused content from the origin, and the store keeps nothing of it.
+ * So the quota holds also while the disk fails.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import {
+  type Forecast,
   findVictims,
   keepAll,
+  type RemovalReason,
   type RetentionRules,
   rankOf,
+  reasonCounts,
   type Victim,
 } from '../retention-rules.ts'
 import type { UnnamedContent } from './content-life.ts'
@@ -36,6 +40,12 @@ interface Measured {
   readonly floor: number
   /** Whether other programs use so much that removing all contents would not reach the floor. */
   readonly foreign: boolean
+}
+
+/** Why a download must not be written now, and whether it may be once room is made. */
+export interface Refusal {
+  readonly because: string
+  readonly wait: boolean
 }
 
 interface RoomParts extends UpkeepParts {
@@ -71,8 +81,11 @@ export class Room {
   /** Whether the log already says that other programs fill the file system. */
   #told = false
   #removed = { contents: 0, bytes: 0 }
+  #reasons = new Map<RemovalReason, number>()
   #cancelReport: (() => void) | undefined
   #stopWatch: (() => void) | undefined
+  /** Callbacks of the downloads that wait for room. */
+  #awaitRoom: (() => void)[] = []
 
   constructor(parts: RoomParts) {
     this.#parts = parts
@@ -93,7 +106,8 @@ export class Room {
   /** Why a content of `length` bytes, of which the disk has `here`, must not be stored now; undefined when it may be stored. */
   refusal(length: number, here = 0): string | undefined {
     const measured = this.#measure()
-    const because = this.#tooLarge(length, measured)
+    const because =
+      this.#tooLarge(length) ?? (this.#making === undefined ? this.#crowded(measured) : undefined)
     if (because !== undefined) return because
     const spare = spareOf(measured)
     if (length - here <= spare) return undefined
@@ -103,11 +117,32 @@ export class Room {
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
 
-  /** Why a download of which `size` bytes have arrived must not be stored any more; undefined when it may be stored. */
-  overflow(size: number): string | undefined {
+  /**
+   * Why a download of which `size` bytes have arrived must not be written now; undefined when it may. With `wait`, room for it is being
+   * made: the download waits for `made` and asks again.
+   */
+  overflow(size: number): Refusal | undefined {
     const measured = this.#measure()
-    const because = this.#tooLarge(size, measured)
-    if (because !== undefined) return because
+    const because = this.#tooLarge(size) ?? this.#short(size, measured)
+    if (because !== undefined) return { because, wait: false }
+    const crowded = this.#crowded(measured)
+    if (crowded === undefined) return undefined
+    return { because: crowded, wait: this.#making !== undefined && !this.#closing.signal.aborted }
+  }
+
+  /** Resolves when contents take no more than `retention.size` again, when no more room can be made, or after `longest`. */
+  async made(longest: Milliseconds): Promise<void> {
+    if (this.#making === undefined || this.#closing.signal.aborted) return
+    await new Promise<void>(resolve => {
+      const cancel = this.#parts.clock.after(longest, resolve)
+      this.#awaitRoom.push(() => {
+        cancel()
+        resolve()
+      })
+    })
+  }
+
+  #short(size: number, measured: Measured): string | undefined {
     const spare = spareOf(measured)
     if (spare < 0) return 'too little of the file system is free'
     // Other contents are not removed for a download that takes most of the room by itself.
@@ -126,6 +161,22 @@ export class Room {
       : `removing contents frees no space: ${filled}`
   }
 
+  /** The figures for a forecast, and the limit that is reached first. */
+  forecast(): Pick<Forecast, 'stored' | 'free' | 'floor' | 'size'> & {
+    readonly nearest: 'quota' | 'floor'
+  } {
+    const measured = this.#measure()
+    const { stored, free, floor } = measured
+    const { size } = this.rules
+    const known = Number.isFinite(free) ? free : undefined
+    return { stored, free: known, floor, size, nearest: this.#nearest(measured) }
+  }
+
+  #nearest({ stored, free, floor }: Measured): 'quota' | 'floor' {
+    const { size } = this.rules
+    return size > 0 && size - stored <= free - floor ? 'quota' : 'floor'
+  }
+
   /** Begins to make room in the background when contents take too much. */
   look(): void {
     if (this.#closing.signal.aborted) return
@@ -139,16 +190,22 @@ export class Room {
       })
       .finally(() => {
         this.#making = undefined
+        this.#wake()
       })
   }
 
   close(): void {
     this.#closing.abort(new Error('the store closes'))
+    this.#wake()
     this.#cancelReport?.()
     this.#stopWatch?.()
   }
 
-  #tooLarge(length: number, { stored }: Measured): string | undefined {
+  #wake(): void {
+    for (const resolve of this.#awaitRoom.splice(0)) resolve()
+  }
+
+  #tooLarge(length: number): string | undefined {
     const { objectSize, size } = this.rules
     if (objectSize > 0 && length > objectSize) {
       return `${length} bytes are more than retention.object_size`
@@ -156,10 +213,13 @@ export class Room {
     if (size > 0 && length > size / 2) {
       return `${length} bytes are more than half of retention.size`
     }
-    if (size > 0 && stored > size) {
-      return 'room for it is still being made within retention.size'
-    }
     return undefined
+  }
+
+  #crowded({ stored }: Measured): string | undefined {
+    const { size } = this.rules
+    if (size === 0 || stored <= size) return undefined
+    return 'the stored files take more than retention.size, and room for it was not made in time'
   }
 
   async #make(): Promise<void> {
@@ -175,6 +235,7 @@ export class Room {
         await space.fresh()
         continue
       }
+      const reason = this.#nearest(this.#measure())
       const before = { free: (await space.get())?.free, onDisk: onDisk(this.#measure()) }
       let contents = this.#unnamed(excess)
       if (contents.length === 0 && victims.length === 0) {
@@ -189,7 +250,8 @@ export class Room {
         const forgotten = new Set(await forget(this.#parts, chosen, { due, signal }))
         contents = blobs.unnamed().filter(one => forgotten.has(one.digest))
       }
-      this.#count(await removeContents(this.#parts, contents, signal))
+      this.#count(await removeContents(this.#parts, contents, signal), reason)
+      if (this.#crowded(this.#measure()) === undefined) this.#wake()
       this.#checkGain(before, (await space.fresh())?.free)
     }
   }
@@ -277,7 +339,11 @@ export class Room {
     })
   }
 
-  #count({ contents, bytes }: { readonly contents: number; readonly bytes: number }): void {
+  #count(
+    { contents, bytes }: { readonly contents: number; readonly bytes: number },
+    reason: RemovalReason,
+  ): void {
+    this.#reasons.set(reason, (this.#reasons.get(reason) ?? 0) + contents)
     this.#removed.contents += contents
     this.#removed.bytes += bytes
     this.#cancelReport ??= this.#parts.clock.after(reportEvery, () => {
@@ -285,8 +351,10 @@ export class Room {
       this.#parts.log.info('retention: made room', {
         ...this.#removed,
         left: Math.max(0, Math.ceil(this.#excess(1))),
+        because: reasonCounts(this.#reasons),
       })
       this.#removed = { contents: 0, bytes: 0 }
+      this.#reasons = new Map()
     })
   }
 }

@@ -27,8 +27,13 @@ import { OpenContent, type SharedBlocks } from './open-content.ts'
 export type Destination =
   | {
       readonly path: string
-      /** Answers why a content of which `size` bytes have arrived must not be stored any more. Each write asks it first. */
-      readonly refusal?: (size: number) => string | undefined
+      /**
+       * Answers why a content of which `size` bytes have arrived must not be stored any more. Each write asks it first. With `made`,
+       * the write waits for that and asks again.
+       */
+      readonly refusal?: (
+        size: number,
+      ) => { readonly because: string; readonly made?: Promise<void> } | undefined
       /** The file that has the first `size` bytes already, when the download continues an earlier one. */
       readonly begun?: { readonly file: DiskFile; readonly size: number }
     }
@@ -68,6 +73,7 @@ export class WriteBehind {
   #content: OpenContent | undefined
   #busy = false
   #closed = false
+  #awaitsRoom = false
   /** Bytes before this position are written without waiting for a full batch. */
   #wanted = 0
   #flushed: (() => void)[] = []
@@ -186,9 +192,19 @@ export class WriteBehind {
 
   #refused(): boolean {
     const { tail, to } = this.#parts
-    const because = 'path' in to ? to.refusal?.(tail.end) : undefined
-    if (because !== undefined) this.#stop(because)
-    return because !== undefined
+    if (this.#awaitsRoom) return true
+    const refused = 'path' in to ? to.refusal?.(tail.end) : undefined
+    if (refused === undefined) return false
+    if (refused.made === undefined) this.#stop(refused.because)
+    else {
+      this.#awaitsRoom = true
+      void refused.made.then(() => {
+        this.#awaitsRoom = false
+        this.write()
+        this.#parts.changed()
+      })
+    }
+    return true
   }
 
   /** Calls `tell` once when writing stops later. */

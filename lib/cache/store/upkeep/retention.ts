@@ -17,7 +17,18 @@ import type { Room } from '../content/room.ts'
 import type { Partials } from '../content/write-behind.ts'
 import { isDigest, isForbidden, shards } from '../disk/disk.ts'
 import { nameOf } from '../key.ts'
-import { type ContentStanding, keepAll, type RetentionRules } from '../retention-rules.ts'
+import {
+  type ContentStanding,
+  type Forecast,
+  findVictims,
+  keepAll,
+  type NextRemoval,
+  type RemovalReason,
+  type RetentionRules,
+  reasonCounts,
+  removalReasons,
+  standingSentences,
+} from '../retention-rules.ts'
 import type { Checkpoints } from './checkpoint.ts'
 import { olderVersions } from './versions.ts'
 
@@ -33,6 +44,15 @@ export interface SweepResult {
   readonly blobsRemoved: number
   readonly bytesFreed: number
   readonly leftoversRemoved: number
+  /** The removed entries by reason, such as `unused 3, superseded 1`; undefined when there are none. */
+  readonly because?: string
+}
+
+/** Rows that go for one reason. */
+interface DueRows {
+  readonly reason: RemovalReason
+  readonly rows: readonly number[]
+  readonly due: (row: number) => boolean
 }
 
 interface RetentionParts extends UpkeepParts {
@@ -81,8 +101,9 @@ export class Retention {
     const { table } = journal
     const before = { count: table.count, bytes: table.bytes }
     const swept = { entriesRemoved: 0, blobsRemoved: 0, bytesFreed: 0, leftoversRemoved: 0 }
+    const counts = new Map<RemovalReason, number>()
     if (!journal.incomplete) {
-      const freed = new Set(await this.#forget({ ...keepAll, ...some }, now))
+      const freed = new Set(await this.#forget({ ...keepAll, ...some }, now, counts))
       swept.entriesRemoved = before.count - table.count
       swept.bytesFreed = before.bytes - table.bytes
       const since = clock.elapsed() - grace
@@ -90,7 +111,9 @@ export class Retention {
       swept.blobsRemoved = await this.#remove(due)
       swept.leftoversRemoved = await this.#removeStrays(now)
     }
-    return { ...swept, entriesKept: table.count, blobsKept: table.contents }
+    const because = reasonCounts(counts)
+    const kept = { entriesKept: table.count, blobsKept: table.contents }
+    return { ...swept, ...kept, ...(because !== '' && { because }) }
   }
 
   /** Removes those of these contents that no entry names. A content that the disk refuses to remove is not served, and is tried again. */
@@ -145,37 +168,131 @@ export class Retention {
     return (await removeContents(this.#parts, contents, this.#closing.signal)).contents
   }
 
-  /** Forgets entries that were not used for long and older versions of packages. Answers the digests that no entry names any more. */
+  /**
+   * Forgets entries that were not used for long and older versions of packages, and counts them by reason. Answers the digests that no
+   * entry names any more.
+   */
   async #forget(
-    { unusedDays, versions, standing }: RetentionRules,
+    rules: RetentionRules,
     now: Milliseconds,
+    counts: Map<RemovalReason, number>,
   ): Promise<readonly string[]> {
+    const { table } = this.#parts.journal
+    const { signal } = this.#closing
+    const freed: string[] = []
+    for await (const { reason, rows, due } of this.#due(rules, now)) {
+      const before = table.count
+      freed.push(...(await forget(this.#parts, rows, { due, signal })))
+      counts.set(reason, (counts.get(reason) ?? 0) + Math.max(0, before - table.count))
+    }
+    return freed
+  }
+
+  /** The rows that a sweep removes, some at a time. `due` answers whether that still holds for a row. */
+  async *#due({ unusedDays, versions, standing }: RetentionRules, now: Milliseconds) {
     const { journal } = this.#parts
     const { table } = journal
     const { signal } = this.#closing
-    const freed: string[] = []
-    const among = async (
-      rows: readonly number[],
+    const among = (
+      reason: RemovalReason,
       days: number,
       standings: readonly ContentStanding[],
-    ): Promise<void> => {
+    ): ((rows: readonly number[]) => DueRows) => {
       const before = (now - days * day) / 1000
       const due = (row: number): boolean =>
         table.used(row) < before && standings.includes(standing?.(table.digest(row)) ?? 'unknown')
-      signal.throwIfAborted()
-      freed.push(...(await forget(this.#parts, rows.filter(due), { due, signal })))
+      return rows => ({ reason, due, rows: rows.filter(due) })
     }
     if (unusedDays > 0) {
-      for await (const rows of rowsOf(table, signal)) {
-        await among(rows, unusedDays, ['named', 'unknown'])
-      }
+      const unused = among('unused', unusedDays, ['named', 'unknown'])
+      for await (const rows of rowsOf(table, signal)) yield unused(rows)
     }
     if (versions > 0) {
       const old = await olderVersions(() => journal.list(), versions)
       const rows = old.flatMap(key => table.find(nameOf(key)) ?? [])
-      await among(rows, versionUnusedDays, ['unknown'])
+      signal.throwIfAborted()
+      yield among('superseded', versionUnusedDays, ['unknown'])(rows)
     }
-    return freed
+  }
+
+  /**
+   * What the sweep would remove now, and then the order in which room is made; at most `most` files of each. `unreferenced` are the
+   * keys that go because no index names them. Nothing is changed.
+   */
+  async forecast({
+    now,
+    most,
+    unreferenced,
+  }: {
+    readonly now: Milliseconds
+    readonly most: number
+    readonly unreferenced: readonly string[]
+  }): Promise<Forecast> {
+    const { journal, room } = this.#parts
+    const { table } = journal
+    const { signal } = this.#closing
+    const { rules } = room
+    const reasons = new Map<number, RemovalReason>()
+    for await (const { reason, rows } of this.#due(rules, now)) {
+      for (const row of rows) if (!reasons.has(row)) reasons.set(row, reason)
+    }
+    for (const row of unreferenced.flatMap(key => table.find(nameOf(key)) ?? [])) {
+      if (!reasons.has(row)) reasons.set(row, 'unreferenced')
+    }
+    const goes = (row: number): boolean => reasons.has(row)
+    const whole = (row: number): boolean => [...table.sharing(row)].every(goes)
+    const bytes = new Map<string, number>()
+    for (const row of reasons.keys()) if (whole(row)) bytes.set(table.digest(row), table.size(row))
+    const rankOfRow = (row: number): number => removalReasons[reasons.get(row) ?? 'floor'].rank
+    const order = (a: number, b: number): number =>
+      rankOfRow(a) - rankOfRow(b) || table.used(a) - table.used(b)
+    const swept = [...reasons.keys()].sort(order).slice(0, most)
+    async function* staying(): AsyncGenerator<readonly number[]> {
+      for await (const rows of rowsOf(table, signal)) {
+        yield rows.filter(row => table.length(row) > 0 && !whole(row))
+      }
+    }
+    const victims = await findVictims(staying(), table, rules)
+    const next = victims
+      .slice(0, most)
+      .flatMap(({ row }) => [...table.sharing(row)].filter(one => !goes(one)))
+      .slice(0, most)
+    const named = await this.#named(new Set([...swept, ...next]))
+    const { nearest, ...measured } = room.forecast()
+    const removal = (row: number, reason: RemovalReason, because: string) => {
+      const entry = named.get(row)
+      return entry ? [{ reason, because, ...entry }] : []
+    }
+    return {
+      sweep: {
+        files: reasons.size,
+        bytes: [...bytes.values()].reduce((sum, one) => sum + one, 0),
+        first: swept.flatMap(row => {
+          const reason = reasons.get(row) ?? 'unused'
+          return removal(row, reason, removalReasons[reason].sentence)
+        }),
+      },
+      room: next.flatMap(row => {
+        const standing = rules.standing?.(table.digest(row)) ?? 'unknown'
+        return removal(row, nearest, standingSentences[standing])
+      }),
+      ...measured,
+    }
+  }
+
+  /** The keys of rows, in one walk over the log. */
+  async #named(rows: ReadonlySet<number>) {
+    const { journal } = this.#parts
+    const named = new Map<number, Pick<NextRemoval, 'key' | 'bytes' | 'lastUsed'>>()
+    if (rows.size === 0) return named
+    for await (const some of journal.list()) {
+      this.#closing.signal.throwIfAborted()
+      for (const { key, size, lastUsed } of some) {
+        const row = journal.table.find(nameOf(key))
+        if (row !== undefined && rows.has(row)) named.set(row, { key, bytes: size, lastUsed })
+      }
+    }
+    return named
   }
 
   async #removeStrays(now: Milliseconds): Promise<number> {

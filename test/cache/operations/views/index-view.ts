@@ -85,12 +85,12 @@ t.test('the disk is told as a part of the quota, or of the file system without o
   const retention = { ...plainConfig.retention, size: 80 * gibibyte }
   t.match(await viewOf(sources({ usage })), {
     ...{ stored: '20.0 GiB', quota: false, free: '30.0 GiB free', full: false },
-    gauge: { taken: '66.7', cache: '22.2', words: '66.7% of the file system' },
+    gauge: { taken: '22.2', words: '22.2% of the file system' },
   })
   const limited = sources({ usage, config: { ...plainConfig, retention } })
   t.match(await viewOf(limited), {
     ...{ stored: '20.0 GiB', quota: '80.0 GiB', free: '30.0 GiB free' },
-    gauge: { taken: '25.0', cache: '25.0', words: '25.0% of the quota' },
+    gauge: { taken: '25.0', words: '25.0% of the quota' },
   })
   const none = () => ({ objects: 0, bytes: 0, filesystem: undefined })
   t.match(await viewOf(sources({ usage: none })), { gauge: false, free: false })

@@ -221,7 +221,7 @@ t.test(
     const page = await pageOf(sources({ config: unnamed }), '/_cachesvc/setup')
     t.match(
       page,
-      'the first IPv4 address of this machine: you asked for this page by cache.example.org,',
+      'the first IPv4 address of this machine: you opened this page as cache.example.org,',
     )
     for (const path of ['/_cachesvc/setup', '/_cachesvc/setup.sh', '/_cachesvc/']) {
       const fields = Fields.of(['Host', '198.51.100.7:3142'])
@@ -230,7 +230,7 @@ t.test(
       const text = textOf(await operationsHandler(two)(asked, path))
       t.match(text, 'http://198.51.100.7:3142')
       t.notMatch(text, '192.0.2.10')
-      if (path === '/_cachesvc/setup') t.match(text, 'You asked for this page by 198.51.100.7')
+      if (path === '/_cachesvc/setup') t.match(text, 'You opened this page as 198.51.100.7')
     }
     const alone = sources({
       config: unnamed,

@@ -37,6 +37,7 @@ t.test('what was unused for long goes, with its content if no other entry names 
     blobsRemoved: 1,
     bytesFreed: 700,
     leftoversRemoved: 0,
+    because: 'unused 2',
   })
   t.equal(store.peek(old.key), undefined)
   t.equal(await store.get(old.key), undefined)
@@ -253,4 +254,37 @@ t.test('sweeps come every day, after a failed one too, until the store closes', 
   const before = said().length
   clock.advance(10 * day)
   t.equal(said().length, before)
+})
+
+t.test('a forecast says what a sweep removes, and then what goes for room', async t => {
+  const { store, clock } = await opened(t)
+  const keyOf = (version: number): string => `http://archive.example.org/pool/a_${version}_all.deb`
+  await keep(store, 'http://archive.example.org/old', bytesOf(900))
+  clock.advance(31 * day)
+  for (const n of [1, 2, 3]) await keep(store, keyOf(n), bytesOf(100 * n))
+  clock.advance(8 * day)
+  await keep(store, keyOf(4), bytesOf(400))
+  const unreferenced = [keyOf(2)]
+  store.retain({ ...keepAll, unusedDays: 30, versions: 3, size: 10_000 })
+  const forecast = await store.forecast({ now: clock.now(), most: 3, unreferenced })
+  t.match(forecast, {
+    sweep: {
+      files: 3,
+      bytes: 1_200,
+      first: [
+        { reason: 'unused', bytes: 900 },
+        { reason: 'superseded', key: keyOf(1) },
+        { reason: 'unreferenced', key: keyOf(2) },
+      ],
+    },
+    room: [
+      { reason: 'quota', because: 'no index names it', key: keyOf(3) },
+      { reason: 'quota', key: keyOf(4) },
+    ],
+    stored: 1_900,
+    size: 10_000,
+  })
+  t.equal(store.usage().objects, 5, 'nothing is removed')
+  const swept = await store.sweep({ unusedDays: 30, versions: 3, now: clock.now() })
+  t.match(swept, { entriesRemoved: 2, because: 'unused 1, superseded 1' })
 })

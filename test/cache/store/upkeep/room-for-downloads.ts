@@ -13,6 +13,34 @@ const MiB = 1 << 20
 const day = 24 * 60 * 60 * 1000
 const keyOf = (n: number | string): string => `http://archive.example.org/pool/${n}_1_all.deb`
 
+t.test('a content that fits once room is made waits for it and is stored', async t => {
+  const { store, clock } = await opened(t)
+  for (let n = 0; n < 90; n += 1) await keep(store, keyOf(n), bytesOf(1_000))
+  clock.advance(10_000)
+  store.retain({ ...keepAll, size: 20_000 })
+  const content = bytesOf(5_000)
+  const download = store.download({ length: content.length })
+  const client = hand(download).takeAll()
+  t.equal(download.stored, true)
+  await pour(download, content)
+  const { kept } = download.complete()
+  t.ok((await client).equals(content), 'the client does not wait')
+  t.strictSame(await kept, { stored: true })
+  t.ok(store.usage().bytes <= 20_000)
+})
+
+t.test('a content for which no room can be made waits for a bounded time only', async t => {
+  const { store, clock } = await opened(t)
+  for (let n = 0; n < 30; n += 1) await keep(store, keyOf(n), bytesOf(MiB / 4))
+  clock.advance(10_000)
+  const standing = () => 'recorded' as const
+  store.retain({ ...keepAll, size: 4 * MiB, standing })
+  const download = store.download({ length: MiB })
+  await pour(download, bytesOf(MiB))
+  t.match(await download.complete().kept, { stored: false, because: /retention.size/ })
+  t.equal(store.usage().objects, 30)
+})
+
 t.test('downloads of unknown length keep within the quota', async t => {
   const { store } = await opened(t)
   store.retain({ ...keepAll, size: 8 * MiB })

@@ -102,7 +102,7 @@ t.test('a lowered quota comes about in the background, at a bounded rate, and is
   })
   clock.advance(30_000)
   const said = log.lines.find(({ message }) => message === 'retention: made room')
-  t.match(said?.facts, { contents: 283, bytes: 283_000, left: 0 })
+  t.match(said?.facts, { contents: 283, bytes: 283_000, left: 0, because: 'quota 283' })
 })
 
 t.test('content that is too large passes through, also when its length comes last', async t => {
