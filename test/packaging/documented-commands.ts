@@ -104,7 +104,8 @@ t.test('the other commands end well for the user they are meant for', { skip }, 
   t.equal(await sets(root, 'ls -A /home/ops'), '', 'nothing else is made in a home')
 })
 
-const removes = (each: DocumentedCommand) => /^cachesvc (?:build )?(?:unlock|remove)/.test(line(each))
+const removes = (each: DocumentedCommand) =>
+  /^cachesvc (?:build )?(?:unlock|remove)/.test(line(each))
 
 /** A proxy that has an archive with two suites, in place of the network. */
 async function parentProxy(t: Test): Promise<number> {
