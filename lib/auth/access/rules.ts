@@ -386,7 +386,15 @@ function unescaped(text: string): string {
   )
 }
 
-/** The rules in words, for a person who is refused: `groups: ops or admins; department: IT`. One text for each description. */
+/** The values that would have let a person in, for the page of a refusal: `ops, admins; IT`. One text for each description. */
+export function neededValues(allow: AllowedUsers): readonly string[] {
+  if (typeof allow === 'string') return []
+  return allow.map(description =>
+    [...description.values()].map(values => values.join(', ')).join('; '),
+  )
+}
+
+/** The rules in words, for administrators and programs: `groups: ops, admins; department: IT`. One text for each description. */
 export function neededText(allow: AllowedUsers): readonly string[] {
   if (typeof allow === 'string') return []
   return allow.map(description =>

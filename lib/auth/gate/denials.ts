@@ -12,7 +12,7 @@ import {
   pageOf,
   type RequestHead,
 } from '../access/own-origin.ts'
-import { neededText, placeOfRule } from '../access/rules.ts'
+import { neededText, neededValues, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { challenge, needsLogin } from '../login/login-needed.ts'
 import type { SamlService } from '../login/service.ts'
@@ -43,14 +43,17 @@ export function refusedByRule(
   const { rule, because } = access
   const user = session?.subject
   const ambiguous = access.verdict === 'ambiguous'
-  const needed = config.accessTell && rule && !ambiguous ? neededText(rule.allow) : []
+  const allow = config.accessTell && rule && !ambiguous ? rule.allow : 'nobody'
+  const needed = neededText(allow)
+  const message = ambiguous ? undefined : rule?.message
   const signedIn = user === undefined ? 'access_closed' : 'access_refused'
   const answered = failurePage({
     request,
     code: ambiguous ? 'access_ambiguous' : signedIn,
     words: { user: user ?? '', other: saml.loginAddress(pathAndQuery(place), 'other') },
-    needed,
-    message: ambiguous ? undefined : rule?.message,
+    // A message of the administrator says it in better words.
+    needed: message === undefined ? neededValues(allow) : [],
+    message,
     json: {
       error: ambiguous ? 'ambiguous_address' : 'access_denied',
       rule: rule?.number ?? null,

@@ -107,6 +107,7 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
             message: report.message ?? false,
             neededLabel: needed.length > 0 && say('It is open to those who have one of these:'),
             needed,
+            neededAlone: needed.length === 1 && needed[0],
             askingForHelp: say('If you ask for help, give this reference:'),
             contactLabel: say('You can ask here for help:'),
             forTheAdministrator: say('For the administrator'),
@@ -133,7 +134,8 @@ export function textOf(report: FailureReport, say = english.say) {
     reason,
     title: say(title),
     text: say(text, words),
-    advice: person.map(sentence => say(sentence)),
+    // What the button says is not said twice.
+    advice: person.filter(sentence => sentence !== `${action?.label}.`).map(one => say(one)),
     administrator: administrator ?? false,
     hasDetails: details.length > 0,
     details: details.map(([name, value]) => ({ name, value: fillText(value, words) })),
