@@ -108,11 +108,12 @@ t.test('5. nothing asks who the client is', async t => {
 })
 
 t.test('5. no page shows credentials', async t => {
-  for (const path of ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/setup']) {
+  const configuration = '/_cachesvc/configuration'
+  for (const path of ['/_cachesvc/', '/_cachesvc/cache', '/_cachesvc/setup', configuration]) {
     const text = await pageOf(fullSources(), path)
     t.notMatch(text, /s3cret|bob/)
   }
-  t.match(await pageOf(fullSources(), '/_cachesvc/'), 'parent.example.org:3128')
+  t.match(await pageOf(fullSources(), configuration), 'parent.example.org:3128')
 })
 
 t.test(
