@@ -108,7 +108,8 @@ t.test('sessions end: what is said, and what is logged', async t => {
     return { code, out: stdout.toString(), err: stderr }
   }
   const end = ['end', 'app', '--user']
-  const ended = /^All sessions of ada@example\.org .* have ended\.\nNone of them was seen/
+  const ended =
+    /^All sessions of ada@example\.org .* have ended\.\nNone of them was active recently/
   t.match(await say(...end, 'ada@example.org'), { code: 0, out: ended, err: '' })
   t.match(await gateway.until('sessions of a user ended'), {
     ...{ level: 'info', user: 'ada@example.org', seen: 0, by: userInfo().username },

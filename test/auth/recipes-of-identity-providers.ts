@@ -157,7 +157,7 @@ for (const name of names) {
     if (!profile.singleLogout) return
     const { 'X-Authproxy-User': user = '' } = await told()
     const changes = /^_[0-9a-f]{32}$/.test(user)
-    t.equal(changes, text.includes('has another name with every login'), user)
+    t.equal(changes, text.includes('gets a different name at every login'), user)
   })
 }
 

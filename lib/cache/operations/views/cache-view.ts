@@ -17,7 +17,7 @@ import { redactUrl } from '../../../log/redact.ts'
 import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
-import { signatureEndText } from '../../suites/signing/apt-policy.ts'
+import { keyExpires, type SignatureEnd, signatureEndText } from '../../suites/signing/apt-policy.ts'
 import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
 import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
 import { withPlus } from './index-view.ts'
@@ -133,12 +133,19 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
       signature.ends !== undefined &&
       signature.ends.at <= now &&
       signatureEndText(signature.ends, now),
-    until: signature.ends !== undefined && day(signature.ends.at).slice(0, 4),
+    until: signature.ends !== undefined && untilText(signature.ends, now),
     indexes: files === 0 ? 'none read yet' : `${countOf(files, 'file')}, ${size(bytes)}`,
     delay: delay !== undefined && delayText(delay.state, delay.changes()),
     disputed: contradictions?.map(contradictionsText).join('; ') ?? false,
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }
+}
+
+/** Until when a good signature counts. The year is enough for a key; a rule of apt is told with its day and its reason. */
+function untilText(ends: SignatureEnd, now: Milliseconds): string {
+  return ends.because === keyExpires
+    ? `key until ${day(ends.at).slice(0, 4)}`
+    : signatureEndText(ends, now)
 }
 
 /** The host of a suite, and its path below that. */

@@ -35,6 +35,9 @@ export interface SignatureEnd {
   readonly because: string
 }
 
+/** The reason of an end that the owner of the key has set, in contrast to a rule of apt. */
+export const keyExpires = 'the key expires'
+
 const end = (day: string, because: string): SignatureEnd => ({ at: Date.parse(day), because })
 
 /** The ends of hash algorithms in the signature of a file, by their numbers. */
@@ -76,7 +79,7 @@ function endsOf(facts: SignatureFacts): SignatureEnd[] {
     isRsa && bits !== undefined && bits < 2048 ? rsa1024 : undefined,
     isRsa && bits !== undefined && bits >= 2048 && bits < 3072 ? rsa2048 : undefined,
     curve.startsWith('brainpool') ? brainpool : undefined,
-    expires === undefined ? undefined : { at: expires, because: 'the key expires' },
+    expires === undefined ? undefined : { at: expires, because: keyExpires },
   ]
   return found.flatMap(one => one ?? [])
 }
