@@ -108,7 +108,7 @@ t.test('https sources: opened, tunnelled, distrusted, over TLS', { skip }, async
     const second = await apt.update()
     t.strictSame([second.code, second.warnings, second.errors], [0, [], []], report(second))
     t.equal((await apt.download('zeta')).code, 0)
-    const page = await pageOf(lab, '/_cachesvc/')
+    const page = await pageOf(lab, '/_cachesvc/configuration')
     t.match(page, /Clients that rejected a certificate[\s\S]+<code>127\.0\.0\.1<\/code>/)
   })
 

@@ -29,7 +29,7 @@ t.test('http goes to the parent in absolute-form, with our credentials for it', 
   t.equal(asked?.fields.get('Host'), 'archive.example.org')
   t.equal(asked?.fields.get('Proxy-Authorization'), credentials)
   for (const secret of ['s3cret', credentials.slice(6)]) t.notOk(await cache.betrays(secret))
-  t.notMatch((await cache.get('/_cachesvc/')).text, 's3cret')
+  t.notMatch((await cache.get('/_cachesvc/configuration')).text, 's3cret')
 })
 
 t.test('https and tunnels go through a CONNECT of ours', async t => {
@@ -228,7 +228,7 @@ t.test('a list: the next parent when one is away, and where all of it can be rea
       `Parents +${one}: 0 answered, 1 failed, fails now: .*\\n +${two}: 1 answered, 0 failed\\n`,
     ),
   })
-  const page = (await cache.get('/_cachesvc/')).text
+  const page = (await cache.get('/_cachesvc/configuration')).text
   t.match(
     page,
     `<code>${one}</code>, except for .inside.example.org <span class="tag">Fails</span>`,
@@ -274,5 +274,5 @@ t.test('a list that ends with `direct`: the origin itself, when no parent works'
   origin.at('/forbidden', reply({ status: 403 }))
   const refused = await cache.get(origin.url('/forbidden'))
   t.match(refused.text, /^The origin 127.*answered 403/, 'it is not taken for that of a parent')
-  t.match((await cache.get('/_cachesvc/')).text, 'When all fail, origins are reached directly.')
+  t.match((await cache.get('/_cachesvc/configuration')).text, 'When all fail, origins are reached directly.')
 })

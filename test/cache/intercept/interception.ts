@@ -194,7 +194,7 @@ t.test('a client that rejects our certificate is tunnelled the next time', async
     ],
   )
   t.match(
-    await service.page('/_cachesvc/'),
+    await service.page('/_cachesvc/configuration'),
     /rejected a certificate[\s\S]+<code>127\.0\.0\.1<\/code>/,
   )
   t.match(await service.page('/_cachesvc/metrics'), /cachesvc_distrusting_clients 1\n/)
@@ -244,7 +244,7 @@ t.test('but not one that speaks no TLS, leaves before it has seen anything, or w
   await slow.client.ended
   t.ok(await eventually(() => outcomes(service).length === 3))
   t.strictSame(outcomes(service), Array(3).fill('intercept broken'))
-  t.match(await service.page('/_cachesvc/'), 'No client has rejected')
+  t.match(await service.page('/_cachesvc/configuration'), 'No client has rejected')
 })
 
 t.test('with remember_distrust 0 nobody is remembered', async t => {
@@ -254,7 +254,7 @@ t.test('with remember_distrust 0 nobody is remembered', async t => {
   }
   t.ok(await eventually(() => outcomes(service).length === 2))
   t.strictSame(outcomes(service), ['intercept distrusted', 'intercept distrusted'])
-  t.match(await service.page('/_cachesvc/'), 'are not remembered')
+  t.match(await service.page('/_cachesvc/configuration'), 'are not remembered')
 })
 
 t.test('modes: tunnel, intercept and refuse by host', async t => {
@@ -288,7 +288,7 @@ t.test('https.prevent refuses CONNECT by name, and HTTPS/// is still served', as
   const fetched = await fetchThrough(service.port, `http://HTTPS///${host}/pool/a.deb`)
   t.strictSame([fetched.status, fetched.content.toString()], [200, content])
   t.equal(origin.requests.length, 1)
-  t.match(await service.page('/_cachesvc/'), '>Disabled<')
+  t.match(await service.page('/_cachesvc/configuration'), '>Disabled<')
 })
 
 t.test('the certificate of the origin is verified', async t => {
