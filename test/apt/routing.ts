@@ -57,7 +57,7 @@ t.test('two names of one archive', { skip: noLab || peerUnderTest }, async t => 
 
   const page = (await lab.fetch('/_cachesvc/')).content.toString()
   const shown = [`127.0.0.1:${port}/pub`, 'old.example.org', 'http://private.example.org']
-  const places = shown.map(from => page.indexOf(`<code>${from}</code></th>`))
+  const places = shown.map(from => page.indexOf(`<code>${from}</code> from`))
   t.strictSame(
     places,
     [...places].sort((a, b) => a - b),
