@@ -302,7 +302,8 @@ t.test('who may begin and add, names, bounds', async t => {
   await t.test('hostile names', async t => {
     for (const name of ['..', '%2e%2e', 'a%2Fb', '', '-x', 'x'.repeat(65), 'a%00b']) {
       const [found] = await statuses(name)
-      t.ok(found?.[0] === 409 || found?.[0] === 404 || found?.[0] === 400, `${name} ${found}`)
+      // Without a name, what follows is a path of its own, and /debian leads to an archive that is not listed here.
+      t.ok([400, 403, 404, 409].includes(Number(found?.[0])), `${name} ${found}`)
       t.equal((await build(cache, 'record', name)).code, 1, name)
     }
     const own = await cache.get('/_cachesvc/build/x/_cachesvc/metrics')
