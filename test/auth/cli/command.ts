@@ -152,7 +152,7 @@ t.test(
     const at = ['app', '--config-dir', directory]
     t.match(await said('rotate-keys', ...at), { code: 0, out: /^[^\n]*: new keys;[^\n]*\n$/ })
     const day = /\d{4}-\d\d-\d\d/
-    const checked = new RegExp(`do so until ${day.source}, when the new key begins to sign`)
+    const checked = new RegExp(`do so by ${day.source}, when signing switches to the new key`)
     t.match(await said('rotate-keys', ...at), { code: 0, out: checked })
     t.match(await said('rotate-keys', ...at, '--now'), { out: /signs from this moment on/ })
     await writeFile(join(directory, 'app.yaml'), [...lines, 'keys: { shared: true }'].join('\n'))

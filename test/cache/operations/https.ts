@@ -11,7 +11,7 @@ import {
   sources,
 } from '../../fixtures/cache/operations.ts'
 
-const index = '/_cachesvc/'
+const index = '/_cachesvc/configuration'
 
 t.test('the CA, its fingerprint and its end', async t => {
   const page = await pageOf(fullSources({ httpsMode: 'intercept' }), index)
