@@ -274,5 +274,8 @@ t.test('a list that ends with `direct`: the origin itself, when no parent works'
   origin.at('/forbidden', reply({ status: 403 }))
   const refused = await cache.get(origin.url('/forbidden'))
   t.match(refused.text, /^The origin 127.*answered 403/, 'it is not taken for that of a parent')
-  t.match((await cache.get('/_cachesvc/configuration')).text, 'When all fail, origins are reached directly.')
+  t.match(
+    (await cache.get('/_cachesvc/configuration')).text,
+    'When all fail, origins are reached directly.',
+  )
 })
