@@ -106,7 +106,7 @@ t.test('every reason word is explained', t => {
     ...union('lib/cache/policy/policy.ts', 'DenyRule'),
     ...union('lib/cache/rfc9111/lookup.ts', 'RevalidateReason'),
     ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
-    ...union('lib/cache/intercept/interceptor.ts', 'InterceptionEnd'),
+    ...union('lib/cache/features/intercept/interceptor.ts', 'InterceptionEnd'),
   ]
   t.ok(outcomes.length > 4 && words.length > 25, `${words.length} words`)
   const life = read('docs/life-of-a-request.md')

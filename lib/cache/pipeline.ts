@@ -24,7 +24,7 @@ import {
 import { choosingFields, passedResponse } from './answer/from-origin.ts'
 import type { AllowedRequest } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
-import type { Builds } from './builds/builds.ts'
+import type { Builds } from './features/builds/builds.ts'
 import {
   type AdmittedTarget,
   admitClient,

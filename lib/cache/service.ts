@@ -19,17 +19,21 @@ import type { HttpServerOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { recentEntries } from '../recent.ts'
-import type { RefreshResult } from './ahead/refresh.ts'
 import { newPseudonym } from './answer/answerer.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import { Builds } from './builds/builds.ts'
-import { missingFiles } from './builds/missing-files.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
+import type { RefreshResult } from './features/ahead/refresh.ts'
+import { Builds } from './features/builds/builds.ts'
+import { missingFiles } from './features/builds/missing-files.ts'
+import { connectHandler } from './features/intercept/connect.ts'
+import { Https } from './features/intercept/https.ts'
+import type { OpenedSharedStore } from './features/shared/opening.ts'
+import type { SharingRules } from './features/shared/shareable.ts'
+import type { SharedStore } from './features/shared/shared-store.ts'
+import { VerificationSchedule } from './features/verify/schedule.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
-import { connectHandler } from './intercept/connect.ts'
-import { Https } from './intercept/https.ts'
 import { OpenListeners, places, serverLimits, statusLine } from './listening.ts'
 import type { LiveEvents } from './operations/live.ts'
 import { CacheMetrics } from './operations/metrics.ts'
@@ -38,16 +42,12 @@ import { pipeline } from './pipeline.ts'
 import { limitsOfClient } from './policy/policy.ts'
 import { operationsOf } from './reporting.ts'
 import { type LoadedConfig, RulesInForce } from './rules-in-force.ts'
-import type { OpenedSharedStore } from './shared/opening.ts'
-import type { SharingRules } from './shared/shareable.ts'
-import type { SharedStore } from './shared/shared-store.ts'
 import { Activity } from './stats/activity.ts'
 import type { Statistics } from './stats/statistics.ts'
 import { StatisticsFile } from './stats/statistics-file.ts'
 import { openStore, type Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { UnreferencedPackages } from './suites/unreferenced.ts'
-import { VerificationSchedule } from './verify/schedule.ts'
 
 /** The result of reading the configuration again. */
 type Reloaded = LoadedConfig | { readonly problems: readonly string[] }
@@ -312,8 +312,8 @@ async function openShared(
 ): Promise<OpenedSharedStore | undefined> {
   const { url } = config.sharedStore
   if (url === undefined || shared !== undefined) return undefined
-  const { openSharedStore } = await import('./shared/opening.ts')
-  const { isShareableKey } = await import('./shared/shareable.ts')
+  const { openSharedStore } = await import('./features/shared/opening.ts')
+  const { isShareableKey } = await import('./features/shared/shareable.ts')
   const settings = { ...config.sharedStore, url }
   return openSharedStore(settings, {
     clock,

@@ -87,7 +87,10 @@ t.test('the pages in a browser', { skip: noBrowser, timeout: 480_000 }, async t 
     await page.goto(page.url().replace(/setup.*/, 'explain'))
     await page.locator('#url').focus()
     await page.keyboard.press('Control+V')
-    t.match(await page.locator('#url').inputValue(), /apt-helper download-file .*\/_cachesvc\/setup\.sh/)
+    t.match(
+      await page.locator('#url').inputValue(),
+      /apt-helper download-file .*\/_cachesvc\/setup\.sh/,
+    )
     t.strictSame(complaints, [])
   })
   await t.test('the address without a path leads to the pages', async t => {

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
+import type { SharedState } from '../../lib/cache/features/shared/shared-store.ts'
 import { explain } from '../../lib/cache/operations/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
-import type { SharedState } from '../../lib/cache/shared/shared-store.ts'
 import type { Entry } from '../../lib/cache/store/entry.ts'
 import { decodeConfig } from '../../lib/config/config-file.ts'
 

@@ -4,7 +4,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { buildsDirectory } from '../../lib/cache/builds/builds.ts'
+import { buildsDirectory } from '../../lib/cache/features/builds/builds.ts'
 import { Layout } from '../../lib/cache/store/disk/disk.ts'
 import { keepingKey } from '../../lib/cache/store/key.ts'
 import { isRecord } from '../../lib/json.ts'

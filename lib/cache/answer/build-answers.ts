@@ -2,9 +2,9 @@
  * Answers requests that name a build. It answers from the record of the build, or like any other request, and then records the answer.
  */
 import type { Response } from '../../http/message/message.ts'
-import { type GivenFile, keepingEntry, recordedUrl } from '../builds/build.ts'
-import { isRecordedStatus } from '../builds/build-file.ts'
-import type { BuildRecording, Builds } from '../builds/builds.ts'
+import { type GivenFile, keepingEntry, recordedUrl } from '../features/builds/build.ts'
+import { isRecordedStatus } from '../features/builds/build-file.ts'
+import type { BuildRecording, Builds } from '../features/builds/builds.ts'
 import type { MissReason } from '../rfc9111/outcome.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'

@@ -25,7 +25,7 @@ import {
   unsatisfiedRange,
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import type { BuildRecording } from '../builds/builds.ts'
+import type { BuildRecording } from '../features/builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason, OutcomeFacts } from '../rfc9111/outcome.ts'

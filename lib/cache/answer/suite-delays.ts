@@ -20,8 +20,8 @@ import {
   restrainsAny,
   restraintOf,
   withWaiting,
-} from '../delay/delay.ts'
-import type { SteadyTime } from '../delay/steady-time.ts'
+} from '../features/delay/delay.ts'
+import type { SteadyTime } from '../features/delay/steady-time.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'

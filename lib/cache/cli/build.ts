@@ -5,11 +5,11 @@ import { resolve } from 'node:path'
 import { writeFileAtomically } from '../../files/atomic-file.ts'
 import { packageVersion } from '../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
-import { type Build, buildNameRule, contentsOf, isBuildName } from '../builds/build.ts'
-import { encodeBuild, listText } from '../builds/build-file.ts'
-import { readBuild } from '../builds/builds.ts'
-import { buildMember } from '../bundle/format.ts'
 import type { Config } from '../config/config.ts'
+import { type Build, buildNameRule, contentsOf, isBuildName } from '../features/builds/build.ts'
+import { encodeBuild, listText } from '../features/builds/build-file.ts'
+import { readBuild } from '../features/builds/builds.ts'
+import { buildMember } from '../features/bundle/format.ts'
 import { keepingKey } from '../store/key.ts'
 import type { BuildFormat } from './arguments.ts'
 import { askService } from './ask.ts'
@@ -78,7 +78,7 @@ async function exportBuild(
 }
 
 async function spdx(build: Build): Promise<string> {
-  const { spdxText } = await import('../builds/spdx.ts')
+  const { spdxText } = await import('../features/builds/spdx.ts')
   return spdxText(build, `cachesvc-${packageVersion()}`)
 }
 

@@ -185,7 +185,7 @@ type Loaded = Awaited<ReturnType<typeof loadConfig>>
 /** Checks the certificates, keys and credentials that a configuration names. Their problems count as problems of the configuration. */
 async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   if (!loaded.ok) return loaded
-  const { authorityProblem } = await import('../intercept/authority.ts')
+  const { authorityProblem } = await import('../features/intercept/authority.ts')
   const { originAuthorities } = await import('../fetch/origin-client.ts')
   const { readCredentials } = await import('../fetch/origin-credentials.ts')
   const config: Config = loaded.value

@@ -9,14 +9,14 @@ import { jsonText } from '../../json.ts'
 import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { Evictor, type Fate, fateFacts } from '../verify/remove-wrong.ts'
+import { Evictor, type Fate, fateFacts } from '../features/verify/remove-wrong.ts'
 import {
   type Progress,
   reportText,
   type VerificationReport,
   type WrongFile,
-} from '../verify/report.ts'
-import { verifyInThread } from '../verify/thread.ts'
+} from '../features/verify/report.ts'
+import { verifyInThread } from '../features/verify/thread.ts'
 import { ProgressLine, printComplaint } from './terminal.ts'
 
 /**

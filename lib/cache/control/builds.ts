@@ -7,9 +7,9 @@ import { countOf, moment, size } from '../../figures.ts'
 import { readBounded } from '../../files/bounded-file.ts'
 import { jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import { type Build, contentsOf, isFile } from '../builds/build.ts'
-import { buildOfList } from '../builds/build-file.ts'
-import type { Builds } from '../builds/builds.ts'
+import { type Build, contentsOf, isFile } from '../features/builds/build.ts'
+import { buildOfList } from '../features/builds/build-file.ts'
+import type { Builds } from '../features/builds/builds.ts'
 
 interface BuildRequest {
   readonly act: string

@@ -5,10 +5,10 @@
 import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
+import type { SharedState } from '../features/shared/shared-store.ts'
 import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import { contradictionsText, delayText, sharedText } from '../operations/state-text.ts'
-import type { SharedState } from '../shared/shared-store.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 

@@ -8,7 +8,7 @@ import { isIP, isIPv4 } from 'node:net'
 import { join } from 'node:path'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { packageRoot } from '../../package.ts'
-import type { HttpsMode } from '../intercept/https.ts'
+import type { HttpsMode } from '../features/intercept/https.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /** A text that readers can copy. */

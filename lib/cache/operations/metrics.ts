@@ -5,10 +5,10 @@
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
+import type { SharedState } from '../features/shared/shared-store.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
-import type { SharedState } from '../shared/shared-store.ts'
 import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
 const gauges = {

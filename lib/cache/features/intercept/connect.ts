@@ -1,0 +1,144 @@
+/**
+ * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal by a rule
+ * is a 403 that names it. When the far end cannot be reached, the answer is 503, so that apt tries again.
+ */
+import type { Clock } from '../../../async/clock.ts'
+import { withDeadline } from '../../../async/deadline.ts'
+import { Failure } from '../../../errors.ts'
+import type { DialledConnection } from '../../../http/client/connection.ts'
+import type { Dialler } from '../../../http/client/dialling/dialler.ts'
+import { longSilence } from '../../../http/client/dialling/silent-addresses.ts'
+import type { Request } from '../../../http/message/message.ts'
+import { textResponse } from '../../../http/message/reply.ts'
+import { type Authority, formatAuthority } from '../../../http/message/target.ts'
+import { appendVia, runsInCircle, viaChain } from '../../../http/message/via.ts'
+import { openTunnel, type TunnelOptions } from '../../../http/proxy/tunnel.ts'
+import type { Adopt, ConnectHandler } from '../../../http/server/options.ts'
+import {
+  parentPhrase,
+  refusalOf,
+  refusedResponse,
+  tooManyConnectionsResponse,
+} from '../../answer/errors.ts'
+import { clientPatience, slowOrigin } from '../../fetch/failures.ts'
+import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../../policy/policy.ts'
+import { buildNamedByProxyUser } from '../../request/destination.ts'
+import { effectiveTarget } from '../../request/request-target.ts'
+import type { OutcomeFacts } from '../../rfc9111/outcome.ts'
+import type { BuildRefusal } from '../builds/build.ts'
+import type { Https } from './https.ts'
+
+interface ConnectParts {
+  readonly rules: () => Rules
+  readonly dialler: Dialler
+  readonly clock: Clock
+  readonly pseudonym: string
+  readonly https: Pick<Https, 'interceptor'>
+  readonly onOpen: () => void
+  /** Called with each number of bytes that a tunnel carries, in either direction. */
+  readonly onBytes: (bytes: number) => void
+}
+
+export function connectHandler(parts: ConnectParts): ConnectHandler {
+  return async (request, socket, head, adopt) => {
+    const { policy, config } = parts.rules()
+
+    // 1. Does the request ask for a tunnel? CONNECT takes only an authority, and there is no tunnel within a tunnel.
+    const asked = effectiveTarget(request, policy.own)
+    if (asked.kind !== 'connect') {
+      const sentence = asked.kind === 'refuse' ? asked.sentence : 'CONNECT takes a host and a port.'
+      const facts = { outcome: 'refused', because: 'malformed' }
+      return textResponse(400, sentence, { facts })
+    }
+    const { authority } = asked
+
+    // 2. May this client reach this target?
+    const inCircle = runsInCircle(request.fields, parts.pseudonym)
+    const admission =
+      admitClient({ authority, client: request.client.address, inCircle }, policy) ??
+      admitTarget({ kind: 'connect', authority }, policy)
+    if ('deny' in admission) return refusedResponse(request, admission)
+    if ((await request.clientPlace?.admits()) === false) {
+      return tooManyConnectionsResponse(request, config.limits.perClient.connections)
+    }
+
+    // 3. Is the tunnel refused, intercepted, or carried through unread?
+    const origin = formatAuthority(authority)
+    const build = buildNamedByProxyUser(request.fields)
+    const { mode, rule } = tunnelMode(authority, policy)
+    if (mode === 'refuse') {
+      const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
+      return refusedResponse(request, { deny: 'https.refuse_domains', sentence })
+    }
+    if (mode === 'intercept') {
+      const within: Adopt = (secure, end) =>
+        adopt(secure, build === undefined ? end : { ...end, label: build })
+      const opening = { socket, head, authority, client: request.client.address, adopt: within }
+      const taken = await parts.https.interceptor?.open(opening)
+      if (taken !== undefined) {
+        const facts = { outcome: 'intercept', origin, ...taken } satisfies OutcomeFacts
+        return { status: 200, sent: 0, facts }
+      }
+    }
+    if (build !== undefined) {
+      const because: BuildRefusal = 'unread-tunnel'
+      const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts
+      const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ in place of https://${origin}/, or have the tunnel intercepted.`
+      return textResponse(409, sentence, { facts })
+    }
+    if (parts.rules().config.offline) {
+      const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts
+      const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
+      return textResponse(504, sentence, { facts })
+    }
+    const near = { client: socket, head }
+    return tunnel(request, near, { authority, trusted: admission.trusted }, parts)
+  }
+}
+
+/** Connects to the far end, and joins the two connections until both sides have ended. */
+async function tunnel(
+  request: Request,
+  near: Pick<TunnelOptions, 'client' | 'head'>,
+  { authority, trusted }: { readonly authority: Authority; readonly trusted: boolean },
+  { rules, dialler, clock, pseudonym, onOpen, onBytes }: ConnectParts,
+): ReturnType<ConnectHandler> {
+  const origin = formatAuthority(authority)
+  const late = () => slowOrigin(origin)
+  const begun = clock.elapsed()
+  let far: DialledConnection | undefined
+  const via = viaChain(appendVia(request.fields, request.version, pseudonym))
+  try {
+    const { up, down, because } = await openTunnel({
+      ...near,
+      clock,
+      idle: rules().config.timeouts.tunnel,
+      signal: request.lifetime.signal,
+      pace: request.clientPlace?.pace,
+      dial: async signal => {
+        const after = clientPatience(rules().config.timeouts)
+        const limit = { clock, after, signal, late, aborted: late }
+        far = await withDeadline(limit, stop =>
+          dialler.dial({ authority, use: 'tunnel', trusted, via, signal: stop }),
+        )
+        onOpen()
+        return far.transport
+      },
+      onBytes,
+    })
+    // A client that closes a tunnel out of which nothing came has waited for the far end: apt does so after 30 seconds.
+    if (far !== undefined && parentOf(authority, rules().policy) === undefined) {
+      if (down > 0) dialler.silent.heard(far)
+      else if (up > 0 && clock.elapsed() - begun >= longSilence) dialler.silent.note(far, origin)
+    }
+    const facts = { outcome: 'tunnel', because, origin, received: up } satisfies OutcomeFacts
+    return { status: 200, sent: down, facts }
+  } catch (error) {
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) return refusedResponse(request, refusal)
+    if (!(error instanceof Failure) || error.fault === 'internal') throw error
+    const facts = { outcome: 'failed', because: error.code, origin } satisfies OutcomeFacts
+    const parent = parentPhrase(error, parentOf(authority, rules().policy))
+    return textResponse(503, `${error.publicText} (${origin}, ${parent}${error.code})`, { facts })
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * Makes the parts for HTTPS: the CA, the interceptor, the certificate of the TLS listener and the revocation list. It also provides
+ * their values for pages and metrics.
+ */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Clock, day, hour, type Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
+import { valueUnlessMissing } from '../../../errors.ts'
+import { writeFileAtomically } from '../../../files/atomic-file.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import type { KeyAndCertificate, TlsOptions } from '../../../http/server/options.ts'
+import type { Logger } from '../../../log/log.ts'
+import { type Issuer, listNumber } from '../../../x509/x509.ts'
+import { type Config, needsAuthority } from '../../config/config.ts'
+import { isIntercepted, type Rules } from '../../policy/policy.ts'
+import {
+  type Authority,
+  expiresSoon,
+  expiryWarnings,
+  listenerNames,
+  openAuthority,
+} from './authority.ts'
+import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
+import { LeafCertificates, listenerCertificate } from './leaf.ts'
+
+interface HttpsOptions {
+  readonly rules: () => Rules
+  readonly clock: Clock
+  readonly log: Logger
+  readonly secure: boolean
+}
+
+/** Whether tunnels are carried through unread, intercepted and cached, or refused. */
+export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
+
+/** The CA that issues certificates, and the clients that do not trust it. */
+export interface HttpsState {
+  readonly subject: string
+  /** The SHA-256 of the certificate, in upper-case hex with colons. */
+  readonly fingerprint: string
+  readonly notAfter: Milliseconds
+  readonly expiresSoon: boolean
+  /** The time for which tunnels of a client that rejected a certificate are not intercepted; 0 switches that off. */
+  readonly remembered: Milliseconds
+  readonly distrusting: readonly Distrust[]
+}
+
+type RevocationList = Awaited<ReturnType<typeof keepRevocationList>>
+
+/** The parts that exist only with a CA. */
+interface Certifying {
+  readonly authority: Authority
+  readonly leaves: LeafCertificates
+  readonly interceptor: Interceptor
+  readonly list: RevocationList | undefined
+}
+
+export class Https {
+  readonly #options: HttpsOptions
+  readonly #distrust: DistrustMemory
+  readonly #certifying: Certifying | undefined
+  #stops: ReadonlyArray<() => void> = []
+
+  private constructor(options: HttpsOptions, authority?: Authority, list?: RevocationList) {
+    const { rules, clock, log } = options
+    this.#options = options
+    const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
+    this.#distrust = distrust
+    if (authority === undefined) return
+    const leaves = new LeafCertificates({
+      authority,
+      clock,
+      addresses: () => leafAddresses(rules().config),
+    })
+    const interceptor = new Interceptor({ leaves, distrust, clock, log, rules })
+    this.#certifying = { authority, leaves, interceptor, list }
+  }
+
+  /** Opens the CA when the settings need one, and makes it when there is none. Throws a Failure with one sentence. */
+  static async open(options: HttpsOptions): Promise<Https> {
+    const { rules, clock, log } = options
+    const { config } = rules()
+    if (!needsAuthority(config, options.secure)) return new Https(options)
+    const authority = await openAuthority(config, clock.now())
+    const { certificate, file, issuer, made } = authority
+    log.info(made ? 'a CA has been made' : 'certificates are issued by', {
+      subject: certificate.subject,
+      fingerprint: certificate.fingerprint,
+      expires: new Date(certificate.notAfter).toISOString(),
+      file,
+    })
+    for (const warning of authority.warnings) log.warn(warning)
+    const directory = config.cacheDirectory
+    const list = config.https.enableCrl
+      ? await keepRevocationList({ issuer, directory, clock, log })
+      : undefined
+    const https = new Https(options, authority, list)
+    const warn = () => {
+      for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
+    }
+    https.#stops = [repeat(clock, day, () => void warn()), () => list?.stop()]
+    return https
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop()
+  }
+
+  /** The interceptor of tunnels whose mode is `intercept`; undefined without a CA. */
+  get interceptor(): Interceptor | undefined {
+    return this.#certifying?.interceptor
+  }
+
+  /**
+   * The TLS options of the TLS listener. `onNext` gets every certificate that replaces the first. Throws a Failure when the CA may not
+   * issue a certificate for any name of this machine.
+   */
+  async listener(onNext: (identity: KeyAndCertificate) => void): Promise<TlsOptions> {
+    const { rules, clock, log } = this.#options
+    if (this.#certifying === undefined) throw new TypeError('a TLS listener without a CA')
+    const { leaves } = this.#certifying
+    const names = () => listenerNames(rules().config)
+    const parts = { leaves, names, clock, log, onNext }
+    const { identity, stop } = await listenerCertificate(parts)
+    this.#stops = [...this.#stops, stop]
+    return {
+      identity,
+      contextFor: async name => {
+        const host = hostOfName(name)
+        if (names().includes(host) || !leaves.covers(host)) return undefined
+        // Clients that DNS sends here connect as if to the archive, at port 443.
+        return isIntercepted({ host, port: 443 }, rules().policy) ? leaves.context(host) : undefined
+      },
+    }
+  }
+
+  get pageMode(): HttpsMode {
+    const { prevent, intercept, interceptDomains } = this.#options.rules().config.https
+    if (prevent) return 'disabled'
+    const intercepting = intercept || interceptDomains.length > 0
+    return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
+  }
+
+  /** The values for the pages and routes. */
+  get sources() {
+    const { authority, list } = this.#certifying ?? {}
+    const { rules, clock } = this.#options
+    return {
+      https: (): HttpsState | undefined => {
+        if (authority === undefined) return undefined
+        const { subject, fingerprint, notAfter } = authority.certificate
+        return {
+          subject,
+          fingerprint,
+          notAfter,
+          expiresSoon: expiresSoon(authority.certificate, clock.now()),
+          remembered: rules().config.https.rememberDistrust,
+          distrusting: this.#distrust.list(),
+        }
+      },
+      certificate: () => authority && Buffer.from(authority.certificate.pem),
+      revocationList: () => list?.read(),
+    }
+  }
+
+  get gauges() {
+    const { notAfter } = this.#certifying?.authority.certificate ?? {}
+    return {
+      distrusting_clients: () => this.#distrust.list().length,
+      authority_expiry_timestamp_seconds:
+        notAfter === undefined ? undefined : () => Math.floor(notAfter / 1000),
+    }
+  }
+}
+
+/** The URLs in certificates, from the settings or made from the name of this proxy. */
+function leafAddresses({ https, listen }: Config) {
+  const { certificateDomain, aiaAddress, enableCrl } = https
+  const port = listen[0]?.port
+  const here =
+    certificateDomain === undefined || port === undefined
+      ? undefined
+      : `http://${formatAuthority({ host: certificateDomain, port }, 'http')}/_cachesvc`
+  return {
+    caIssuers: aiaAddress ?? (here && `${here}/cachesvc.crt`),
+    distributionPoint: enableCrl && here !== undefined ? `${here}/revocation.crl` : undefined,
+  }
+}
+
+/** The time between two renewals of the list. */
+const interval: Milliseconds = hour / 2
+/** The time for which a client may use a list. */
+const validity: Milliseconds = 7 * day
+/** The validity of a list begins this long before it is made, for clients whose clocks are late. */
+const head: Milliseconds = hour
+
+interface RevocationListOptions {
+  readonly issuer: Pick<Issuer, 'issueList'>
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * Keeps the certificate revocation list in the cache directory: makes it now and every half hour until `stop` is called. When that fails,
+ * it logs the failure, and the last list stays. The list is empty, because certificates are valid for a day only. It is signed, numbered
+ * and renewed, as clients that ask for one expect.
+ */
+export async function keepRevocationList({ issuer, directory, clock, log }: RevocationListOptions) {
+  const file = join(directory, 'revocation.crl')
+  /** The list in DER; undefined while there is no file. */
+  const read = () => valueUnlessMissing(readFile(file))
+  const renew = async () => {
+    try {
+      const now = clock.now()
+      const before = await read()
+      const last = before === undefined ? undefined : listNumber(before)
+      // Numbers only ever rise (RFC 5280 section 5.2.3), even when the clock is set back.
+      const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
+      const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
+      await writeFileAtomically(file, await issuer.issueList(options))
+    } catch (error) {
+      log.error('the revocation list could not be made', { file, error })
+    }
+  }
+  await renew()
+  return { read, stop: repeat(clock, interval, renew) }
+}
