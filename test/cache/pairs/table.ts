@@ -36,9 +36,14 @@ t.test('each cell has a test that exists, or a reason in a sentence', t => {
 })
 
 t.test('a folder of the cache, or a setting of an archive, that is new belongs to a feature', t => {
-  const folders = readdirSync(join(root, 'lib/cache'), { withFileTypes: true })
-    .filter(entry => entry.isDirectory())
-    .map(({ name }) => `lib/cache/${name}`)
+  const foldersOf = (folder: string) =>
+    readdirSync(join(root, folder), { withFileTypes: true })
+      .filter(entry => entry.isDirectory())
+      .map(({ name }) => `${folder}/${name}`)
+  const folders = [
+    ...foldersOf('lib/cache').filter(folder => folder !== 'lib/cache/features'),
+    ...foldersOf('lib/cache/features'),
+  ]
   const schema: unknown = JSON.parse(
     readFileSync(join(root, 'packaging/cachesvc.schema.json'), 'utf8'),
   )
