@@ -7,6 +7,7 @@ import type { OriginClient } from '../http/client/client.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
+import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { Builds } from './features/builds/builds.ts'
 import type { Https } from './features/intercept/https.ts'
@@ -54,7 +55,8 @@ interface OperationsParts
   /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
   readonly verification: Verification
-  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
+  readonly builds: Pick<Builds, 'all' | 'bytes'>
+  readonly around: AnswerStep
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */
@@ -158,10 +160,9 @@ export async function operationsOf(parts: OperationsParts) {
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url =>
-      explain(url, {
+    explain: request =>
+      explain(request, {
         ...parts,
-        rules: rules(),
         parents,
         origins,
         refusedAddresses: authority => origin.dialler.refusedAddresses(authority),

@@ -25,6 +25,7 @@ import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import type { RefreshResult } from './features/ahead/refresh.ts'
+import { buildAnswers } from './features/builds/build-answers.ts'
 import { Builds } from './features/builds/builds.ts'
 import { missingFiles } from './features/builds/missing-files.ts'
 import { connectHandler } from './features/intercept/connect.ts'
@@ -182,18 +183,20 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     onTooMany: onTooManyConnections(counted, clock),
   })
   const watched = { ...counted, verification, listening, clients, https, warnings }
+  const around = buildAnswers({ builds, store, suites })
   const pages = await operationsOf({
     ...parts,
     ...answers,
     shared,
     builds,
+    around,
     unreferenced,
     ...watched,
   })
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds,
+    around,
     operations: pages.operations,
   })
   const connect = connectHandler({
