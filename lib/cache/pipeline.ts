@@ -3,15 +3,11 @@
  * the policy has admitted the request, a request with credentials is not answered from the store, and the network comes last.
  */
 
-import { createHmac, randomBytes } from 'node:crypto'
-import type { Clock, Milliseconds } from '../async/clock.ts'
 import { continueWhenReady } from '../async/ready.ts'
 import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
-import { runsInCircle } from '../http/message/via.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import { recentEntries } from '../recent.ts'
 import type { AnswerNotes, AnswerStep } from './answer/answer-step.ts'
 import {
   failedResponse,
@@ -27,18 +23,14 @@ import type { AnswerParts } from './answering.ts'
 import {
   type AdmittedFile,
   approach,
-  credentialsByPrefix,
   type Decision,
   type DecisionParts,
   decide,
   type FileDecision,
   fileOfItsDay,
 } from './decide/decide.ts'
-import {
-  buildOf,
-  rememberedDestinations,
-  sandboxedResponse,
-} from './request/destination.ts'
+import type { SentCredentials } from './decide/sent-credentials.ts'
+import { buildOf, rememberedDestinations, sandboxedResponse } from './request/destination.ts'
 import type { Store } from './store/store.ts'
 
 interface PipelineParts
@@ -49,7 +41,7 @@ interface PipelineParts
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
   readonly origin: OriginClient
-  readonly clock: Clock
+  readonly sentCredentials: SentCredentials
   /** The name of this proxy in Via, by which loops are detected. */
   readonly pseudonym: string
   readonly onFetched: (bytes: number) => void
@@ -58,13 +50,11 @@ interface PipelineParts
 /** The handler of all requests but CONNECT, which has its own handler (intercept/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   const destinationOf = rememberedDestinations()
-  const credentials = new CredentialMemory(parts.clock)
   return request => {
     const rules = parts.rules()
 
     // 1 to 3. What is asked for, and may this client have it?
-    const inCircle = runsInCircle(request.fields, parts.pseudonym)
-    const first = approach(request, destinationOf(request, rules), { rules, inCircle, credentials })
+    const first = approach(request, destinationOf(request, rules), parts)
     switch (first.kind) {
       case 'refuse':
         return withoutTargetResponse(first)
@@ -75,7 +65,7 @@ export function pipeline(parts: PipelineParts): Handler {
       case 'denied':
         return refusedResponse(request, first.refusal)
     }
-    credentials.note(request, first)
+    parts.sentCredentials.note(request, first.file)
 
     // Does this client have no more connections than it may have?
     const { clientPlace } = request
@@ -113,9 +103,11 @@ function answered(
   const response =
     build === undefined
       ? fromArchive(request, admitted, parts)
-      : parts.around.decide(build, admitted).answer(allowedRequest(request, admitted, parts), notes =>
-          fromArchive(request, admitted, parts, notes),
-        )
+      : parts.around
+          .decide(build, admitted)
+          .answer(allowedRequest(request, admitted, parts), notes =>
+            fromArchive(request, admitted, parts, notes),
+          )
   return file.underOurAddress
     ? continueWhenReady(response, ready => sandboxedResponse(ready, request.target, file.uri))
     : response
@@ -135,7 +127,8 @@ function fromArchive(
     // 4 and 5. What is stored, what must it be, and may it be used?
     continueWhenReady(decide(admitted, parts), made => {
       const allowed = allowedRequest(request, admitted, parts, made, notes)
-      if (made.must !== undefined) parts.suites.askedByClient({ key, archive, client: request.client })
+      if (made.must !== undefined)
+        parts.suites.askedByClient({ key, archive, client: request.client })
       // The store keeps what an index has proved of the file, whatever is decided.
       parts.answerer.keepProven(made.proven, made.stored)
 
@@ -185,52 +178,5 @@ function carryOut(
       return withoutFileResponse(allowed, decision.because)
     case 'pass':
       return passedResponse(allowed, decision.because, parts)
-  }
-}
-
-/*
- * Notices credentials that a client sends to more than one archive by a URL prefix. apt matches a line `machine http://HTTPS` of its
- * auth.conf, or one with the name of this proxy, with every archive that is asked for by a prefix, and would send the password of one
- * archive to all of them. The line should name the archive as well: `machine http://HTTPS///archive.example.org/`.
- *
- * # Facts
- * - A single request does not show the mistake. The first archive that gets the credentials counts as the right one, and the second
- *   is refused. The first may be the wrong one, so it counts only for a time.
- * - Two archives may have the same password. Hosts that the operator lists by name are not compared.
- */
-
-/** The most pairs of a client and its credentials that are remembered. */
-const most = 10_000
-/** The time for which a host counts after it last got the credentials. */
-const memory: Milliseconds = 10 * 60_000
-
-/** The hosts that got the credentials of clients lately. */
-class CredentialMemory {
-  readonly #clock: Pick<Clock, 'elapsed'>
-  /** The host that got the credentials first, and the moment when it last did, by a digest of the client and its credentials. */
-  readonly #hosts = recentEntries<string, { readonly host: string; readonly at: Milliseconds }>(most)
-  readonly #key = randomBytes(32)
-
-  constructor(clock: Pick<Clock, 'elapsed'>) {
-    this.#clock = clock
-  }
-
-  /** The other host that got these credentials of a client before; undefined when only this host has got them. */
-  other(host: string, client: string, credentials: string): string | undefined {
-    const first = this.#hosts.get(this.#name(client, credentials))
-    const counts = first !== undefined && this.#clock.elapsed() - first.at < memory
-    return counts && first.host !== host ? first.host : undefined
-  }
-
-  /** Notes that a request with credentials is answered. */
-  note(request: Request, { file, admission }: AdmittedFile): void {
-    const credentials = credentialsByPrefix(request, file)
-    if (credentials === undefined || admission.trusted) return
-    const name = this.#name(request.client.address, credentials)
-    this.#hosts.set(name, { host: file.asked.host, at: this.#clock.elapsed() })
-  }
-
-  #name(client: string, credentials: string): string {
-    return createHmac('sha256', this.#key).update(`${client} ${credentials}`).digest('base64')
   }
 }

@@ -9,6 +9,7 @@ import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
+import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { Builds } from './features/builds/builds.ts'
 import type { Https } from './features/intercept/https.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
@@ -57,6 +58,8 @@ interface OperationsParts
   readonly verification: Verification
   readonly builds: Pick<Builds, 'all' | 'bytes'>
   readonly around: AnswerStep
+  readonly sentCredentials: SentCredentials
+  readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */

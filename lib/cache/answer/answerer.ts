@@ -133,9 +133,10 @@ export class Answerer {
     if (signature !== undefined) return signature
     // A new Release file of an adopted suite is given only when its whole suite is up to date.
     const wait = rules().config.timeouts.revalidation
-    const outcome = asks === 'suite'
-      ? await updates.check(wanted, entry)
-      : await revalidate(entry, fetcher.fetch(wanted), { clock, wait })
+    const outcome =
+      asks === 'suite'
+        ? await updates.check(wanted, entry)
+        : await revalidate(entry, fetcher.fetch(wanted), { clock, wait })
     switch (outcome.use) {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
@@ -214,8 +215,7 @@ export class Answerer {
     const { fetcher, clock, rules } = this.#parts
     const { superseded, headAlone, because: missing, from } = decision
     const wanted = wantedOf(allowed, superseded)
-    const signature =
-      decision.pair === undefined ? undefined : await this.#ofPair(allowed, wanted)
+    const signature = decision.pair === undefined ? undefined : await this.#ofPair(allowed, wanted)
     if (signature !== undefined) return signature
     // HEAD is GET without content, and begins no download.
     const head = headAlone

@@ -182,7 +182,10 @@ export class SuiteDelays {
     const content = key.endsWith('.gpg') ? release?.signedBy : release
     const path = key.slice(suite.at.length + 1)
     const hashed = content && hashedKey(suite.at, path, content)
-    const found = hashed === undefined ? undefined : await this.#parts.store.get(hashed)
+    if (hashed === undefined || (await this.#parts.store.get(key))?.digest === content?.digest) {
+      return undefined
+    }
+    const found = await this.#parts.store.get(hashed)
     if (found === undefined) return undefined
     const { verified: _, ...entry } = found
     return { ...entry, key }

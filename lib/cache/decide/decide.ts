@@ -5,6 +5,7 @@
 import { continueWhenReady } from '../../async/ready.ts'
 import { type RequestDirectives, requestDirectives } from '../../http/message/cache-control.ts'
 import type { Request } from '../../http/message/message.ts'
+import { runsInCircle } from '../../http/message/via.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import { proofOf } from '../fetch/found.ts'
 import {
@@ -14,7 +15,11 @@ import {
   type Refusal,
   type Rules,
 } from '../policy/policy.ts'
-import { type Destination, destinationUnderKey, type FileDestination } from '../request/destination.ts'
+import {
+  type Destination,
+  destinationUnderKey,
+  type FileDestination,
+} from '../request/destination.ts'
 import type { NonFileTarget } from '../request/request-target.ts'
 import { choosingFields } from '../rfc9111/client-fields.ts'
 import {
@@ -33,6 +38,7 @@ import type { Claim } from '../suites/generation.ts'
 import type { Client } from '../suites/given-releases.ts'
 import type { MustBe } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { SentCredentials } from './sent-credentials.ts'
 
 /** The parts of a request that a decision depends on. `explain` has them without a connection. */
 export type DecisiveRequest = Pick<Request, 'method' | 'fields' | 'received'> & {
@@ -55,21 +61,18 @@ export type Approach =
   | { readonly kind: 'denied'; readonly refusal: Refusal }
   | AdmittedFile
 
-interface ApproachParts {
-  readonly rules: Rules
-  /** Whether the request has come through this proxy before. */
-  readonly inCircle: boolean
-  readonly credentials?: {
-    /** The other host to which this client has sent the same credentials before; undefined when there is none. */
-    other(host: string, client: string, credentials: string): string | undefined
-  }
+export interface ApproachParts {
+  readonly rules: () => Rules
+  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is none. */
+  readonly pseudonym?: string | undefined
+  readonly sentCredentials?: Pick<SentCredentials, 'refusal'> | undefined
 }
 
 /** Decides whether the request is for a file, and whether this client may have the file. Nothing of the store is read. */
 export function approach(
   request: DecisiveRequest,
   destination: Destination,
-  { rules, inCircle, credentials }: ApproachParts,
+  parts: ApproachParts,
 ): Approach {
   // 1. Does the request ask for a page about the proxy, or for a file of an archive?
   if (destination.kind === 'connect') return { kind: 'method', allowed: ['GET', 'HEAD'] }
@@ -81,41 +84,24 @@ export function approach(
   }
 
   // 3. May this client reach this target, and the place where routing sends it?
-  const { admission, asked, confinement } = destination
-  const client = request.client?.address
+  const { admission, confinement } = destination
+  const { client } = request
+  const inCircle = runsInCircle(request.fields, parts.pseudonym ?? '')
   const stranger =
-    client === undefined
-      ? undefined
-      : admitClient({ authority: asked, client, inCircle }, rules.policy)
+    client &&
+    admitClient(
+      { authority: destination.asked, client: client.address, inCircle },
+      parts.rules().policy,
+    )
   if (stranger !== undefined) return { kind: 'denied', refusal: stranger }
   if ('deny' in admission) return { kind: 'denied', refusal: admission }
-  const outside =
-    client === undefined || confinement === undefined
-      ? undefined
-      : admitToArchive(client, confinement)
-  if (outside !== undefined) return { kind: 'denied', refusal: outside }
-  const sent = credentialsByPrefix(request, destination)
-  if (sent !== undefined && client !== undefined && !admission.trusted) {
-    const other = credentials?.other(asked.host, client, sent)
-    if (other !== undefined)
-      return { kind: 'denied', refusal: sharedCredentials(asked.host, other) }
+  if (client !== undefined) {
+    const refusal =
+      (confinement && admitToArchive(client.address, confinement)) ??
+      parts.sentCredentials?.refusal({ fields: request.fields, client }, destination)
+    if (refusal !== undefined) return { kind: 'denied', refusal }
   }
   return { kind: 'admitted', request, file: destination, admission }
-}
-
-/** The credentials that a client sends to an archive under the address of this proxy; undefined when it sends none. */
-export function credentialsByPrefix(
-  { fields }: Pick<Request, 'fields'>,
-  { underOurAddress, asked }: FileDestination,
-): string | undefined {
-  return underOurAddress ? (fields.get('Authorization') ?? asked.userinfo) : undefined
-}
-
-function sharedCredentials(host: string, other: string): Refusal {
-  return {
-    deny: 'credentials',
-    sentence: `The credentials for ${host} went to ${other} before: a line of auth.conf such as \`machine http://HTTPS\` gives them to every archive. Write \`machine http://HTTPS///${host}/\`, which is admitted ten minutes after ${other} got them last, or list both hosts under \`private_domains\` if they share a password.`,
-  }
 }
 
 type FileOfItsDay = FileDestination | { readonly sentence: string }

@@ -18,6 +18,7 @@ import { directoriesOf } from '../archive/path.ts'
 import {
   type AdmittedFile,
   type Approach,
+  type ApproachParts,
   approach,
   type Decision,
   type DecisionParts,
@@ -50,7 +51,7 @@ export interface ExplainedRequest {
   readonly client?: string
 }
 
-interface ExplainParts extends DecisionParts {
+interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
   readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'state' | 'foreseen'>
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
@@ -145,7 +146,7 @@ export async function explain(
   if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
   const address = client === undefined ? undefined : { address: client, port: 0 }
   const request = { method, fields, client: address, received: parts.now }
-  const { verdict, update } = await explained(approach(request, wanted, { rules, inCircle: false }), {
+  const { verdict, update } = await explained(approach(request, wanted, parts), {
     wanted,
     parts,
     find,
@@ -229,8 +230,12 @@ function verdictOf(
   const fate = fates[decision.use]
   const refusal = fate === 'miss' ? refusalNow(file, admission.trusted, parts) : undefined
   if (refusal !== undefined) return { answer: `is refused. ${refusal}`, fate: 'refused' }
-  const { because } = decision
-  return { answer: sentenceFor(decision, stored), fate, because, from: sourcesOf(decision) }
+  const answer = sentenceFor(decision, stored)
+  if (decision.use === 'revalidate' && decision.slow) {
+    return { answer, fate: 'hit', because: 'stale-origin-failed', from: ['store'] }
+  }
+  const because = decision.use === 'fetch' && decision.headAlone ? 'head' : decision.because
+  return { answer, fate, because, from: sourcesOf(decision) }
 }
 
 /** The sources of the answer, in the order in which they are tried; none when the client gets no file. */
@@ -239,7 +244,7 @@ function sourcesOf(decision: Decision): readonly AnswerSource[] {
     case 'store':
       return ['store']
     case 'revalidate':
-      return decision.slow ? ['store'] : ['origin', 'store']
+      return ['origin', 'store']
     case 'fetch':
       return decision.from
     case 'pass':
@@ -357,8 +362,7 @@ function findClaim(claim: Claim, stored: Entry | undefined, find: Find): void {
   if (contradicting !== undefined) find('Contradiction', contradictionText(contradicting))
   if (claim.digest === stored?.digest) return
   const [first, ...more] = [claim, ...others].map(({ digest }) => digest)
-  const digest =
-    claim.by === undefined ? `the SHA-256 ${first}` : `a SHA-512 of ${first}…`
+  const digest = claim.by === undefined ? `the SHA-256 ${first}` : `a SHA-512 of ${first}…`
   find(
     'Must be',
     more.length > 0
@@ -452,7 +456,8 @@ function sentenceFor(decision: Decision, stored: Reading): string {
     case 'fetch': {
       const { notStored, from } = decision
       if (decision.pair === 'withheld') return withheldPair
-      if (decision.headAlone) return `is answered with the head of the origin (${because})`
+      if (decision.headAlone)
+        return `is answered with the head of the origin, and not fetched (head)`
       if (because === 'superseded')
         return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
       if (notStored !== undefined && because === 'absent')

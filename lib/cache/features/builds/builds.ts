@@ -163,8 +163,7 @@ export class Builds {
       const otherwise = mayRecord === 'no' ? 'no' : 'yes'
       return decideInBuild(build, url, build.locking ? 'locking' : otherwise)
     }
-    const sentence =
-      mayRecord === 'begin' ? this.#problemWith(name) : this.sentenceWithout(name)
+    const sentence = mayRecord === 'begin' ? this.#problemWith(name) : this.sentenceWithout(name)
     return sentence === undefined
       ? { use: 'record' }
       : { use: 'refuse', because: 'no-build', sentence }
