@@ -3,6 +3,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
@@ -21,7 +22,6 @@ import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
-import type { ExplainedRequest } from './explain.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>
@@ -142,6 +142,14 @@ export const verificationFigures = [
 ] as const
 
 export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
+
+/** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
+export interface ExplainedRequest {
+  readonly url: string
+  readonly method?: string
+  readonly fields?: Fields
+  readonly client?: string
+}
 
 /** One finding of `explain` about a request, such as "Admitted by" and the rule. */
 export interface Explanation {
