@@ -59,7 +59,7 @@ export function pipeline(parts: PipelineParts): Handler {
     if (first.kind === 'operations') return parts.operations(request, first.path, first.query)
     if (first.kind === 'method') return methodNotAllowed(first.allowed)
     if (first.kind === 'denied') return refusedResponse(request, first.refusal)
-    parts.sentCredentials.note(request, first.file)
+    if (first.file.underOurAddress) parts.sentCredentials.note(request, first.file)
 
     // Does this client have no more connections than it may have?
     const { clientPlace } = request
