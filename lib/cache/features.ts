@@ -2,12 +2,12 @@
  * The features of cachesvc, in the order in which they join the core. A feature without its line here, and without its folder and its
  * tests, is gone: `tools/without` tries that.
  */
-import { ahead } from './features/ahead/feature.ts'
+import { aheadFeature } from './features/ahead/feature.ts'
 import type { Feature } from './features/feature.ts'
-import { verify } from './features/verify/feature.ts'
+import { verifyFeature } from './features/verify/feature.ts'
 
 // biome-ignore format: one line each, so that a feature is deleted with its line.
 export const features: readonly Feature[] = [
-  ahead,
-  verify,
+  aheadFeature,
+  verifyFeature,
 ]

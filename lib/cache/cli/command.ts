@@ -12,7 +12,7 @@ import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/loading/load-config.ts'
 import type { Line } from './arguments.ts'
-import { printComplaint } from './terminal.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /** Runs a command. Returns the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
@@ -34,7 +34,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     if (likely === undefined) return exitCodes.configuration
     if (run === 'socket-unit') return printSocketUnit(likely)
     const { cacheDirectory } = likely
-    const { askService } = await import('./ask.ts')
+    const { askService } = await import('./explain.ts')
     await printComplaint(
       `the configuration is wrong; the service of ${cacheDirectory} is asked`,
       'warn',
@@ -56,7 +56,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   }
   if (dumps) return dumpConfig(loaded, options)
   const ask = async (request: object): Promise<ExitCode> => {
-    const { askService } = await import('./ask.ts')
+    const { askService } = await import('./explain.ts')
     return askService(config.cacheDirectory, request)
   }
   const [of = ''] = operands
@@ -68,7 +68,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       return serveWith({ config, warnings, file, load: withFiles })
     }
     case 'explain': {
-      const { printExplanation } = await import('./ask.ts')
+      const { printExplanation } = await import('./explain.ts')
       return printExplanation(of, config, options.config)
     }
     case 'get': {
@@ -86,11 +86,11 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       return printChosen(run, of, config)
     }
     case 'import': {
-      const { printImport } = await import('./bundle.ts')
+      const { printImport } = await import('../features/bundle/command.ts')
       return printImport(resolve(of), config, { dryRun })
     }
     case 'export': {
-      const { printExport } = await import('./bundle.ts')
+      const { printExport } = await import('../features/bundle/command.ts')
       const { archive: archives, suite: suites } = options
       return printExport(resolve(of), config, { archives, suites })
     }
@@ -105,7 +105,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
     }
     case 'build': {
-      const { runBuild } = await import('./build.ts')
+      const { runBuild } = await import('../features/builds/command.ts')
       return runBuild(operands, config, { json, format: options.format })
     }
     case 'retention':
@@ -121,7 +121,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'socket-unit':
       return printSocketUnit(config)
     case 'verify-repos': {
-      const { verifyRepos } = await import('./verify.ts')
+      const { verifyRepos } = await import('../features/verify/command.ts')
       return verifyRepos(config, { json, dryRun })
     }
   }

@@ -13,7 +13,7 @@ import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
 import { openStoreForReading, type ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
-import { printComplaint } from './terminal.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /**
  * Prints every entry whose key matches, in order. The output is JSON, or a line for each entry below a head line, with tabs between the

@@ -6,7 +6,7 @@ import type { Core, Feature, Joints } from '../feature.ts'
 import { AheadFetches } from './ahead.ts'
 import { RefreshSchedule } from './refresh.ts'
 
-export const ahead: Feature = {
+export const aheadFeature: Feature = {
   name: 'ahead',
   listMetrics: metrics => void aheadMetrics(metrics),
   open: ({ metrics }) => {

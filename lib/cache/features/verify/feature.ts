@@ -11,7 +11,7 @@ import type { Core, Feature, Joints } from '../feature.ts'
 import { readEvictRequest } from './remove-wrong.ts'
 import { type LastVerification, type Verification, VerificationSchedule } from './schedule.ts'
 
-export const verify: Feature = {
+export const verifyFeature: Feature = {
   name: 'verify',
   listMetrics: metrics => void verificationMetrics(metrics, () => undefined),
   open: () => ({ join: joints }),

@@ -8,7 +8,7 @@ import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
-import { printComplaint } from './terminal.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /** Asks the service that owns the cache directory, prints its answer, and returns its exit code. */
 export async function askService(directory: string, request: object): Promise<ExitCode> {

@@ -2,19 +2,19 @@
  * The command `cachesvc build` asks the running service about its builds. It exports a locked build itself.
  */
 import { resolve } from 'node:path'
-import { writeFileAtomically } from '../../files/atomic-file.ts'
-import { packageVersion } from '../../package.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { type Build, buildNameRule, contentsOf, isBuildName } from '../features/builds/build.ts'
-import { encodeBuild, listText } from '../features/builds/build-file.ts'
-import { readBuild } from '../features/builds/builds.ts'
-import { buildMember } from '../features/bundle/format.ts'
-import { keepingKey } from '../store/key.ts'
-import type { BuildFormat } from './arguments.ts'
-import { askService } from './ask.ts'
-import { exportChosen } from './bundle.ts'
-import { printComplaint } from './terminal.ts'
+import { writeFileAtomically } from '../../../files/atomic-file.ts'
+import { packageVersion } from '../../../package.ts'
+import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import type { Config } from '../../config/config.ts'
+import { type Build, buildNameRule, contentsOf, isBuildName } from './build.ts'
+import { encodeBuild, listText } from './build-file.ts'
+import { readBuild } from './builds.ts'
+import { buildMember } from '../bundle/format.ts'
+import { keepingKey } from '../../store/key.ts'
+import type { BuildFormat } from '../../cli/arguments.ts'
+import { askService } from '../../cli/explain.ts'
+import { exportChosen } from '../bundle/command.ts'
+import { printComplaint } from '../../cli/base/terminal.ts'
 
 const actions: Readonly<Record<string, string>> = {
   list: '',
@@ -78,7 +78,7 @@ async function exportBuild(
 }
 
 async function spdx(build: Build): Promise<string> {
-  const { spdxText } = await import('../features/builds/spdx.ts')
+  const { spdxText } = await import('./spdx.ts')
   return spdxText(build, `cachesvc-${packageVersion()}`)
 }
 
