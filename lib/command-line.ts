@@ -3,7 +3,7 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearestName, quoteText, type ReadResult, readResult } from './config/reading.ts'
+import { mismatch, nearestName, quoteText, type ReadResult, readResult } from './config/reading.ts'
 import { packageVersion } from './package.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
@@ -239,6 +239,14 @@ function readValue(
   const outcome = read(value, directory)
   if (outcome.ok) return outcome.value
   throw new WrongUsage(`${rawName}: ${outcome.problem}`)
+}
+
+/** Reads one of a few words. `what` names them in the message. */
+export function oneOfWords<Word extends string>(words: readonly Word[], what: string) {
+  return (text: string): ReadResult<Word> => {
+    const word = words.find(one => one === text)
+    return word === undefined ? mismatch(text, what) : readResult(word)
+  }
 }
 
 /** The value of an option as a path. A relative one is taken from the caller's directory. */

@@ -276,7 +276,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       updates: answers.updates,
       delayed: { ...answers, store, clock },
       rules,
-      features: joined.commands,
+      features: joined.answers,
       reload: options.reloadDaemon ?? reload,
       remarks: () => settings.warnings,
     }),

@@ -16,7 +16,8 @@ import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Builds } from '../features/builds/builds.ts'
-import type { FeatureCommand } from '../features/feature.ts'
+import { buildAnswer } from '../features/builds/control.ts'
+import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explanationText } from '../operations/explain.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -24,8 +25,7 @@ import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import { buildAnswer } from '../features/builds/control.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
+import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
@@ -43,8 +43,8 @@ export interface ControlParts {
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
-  /** The commands of the features, by the `do` of the request. */
-  readonly features: ReadonlyMap<string, FeatureCommand>
+  /** The answers of the features, by the `do` of the request. */
+  readonly features: ReadonlyMap<string, CommandAnswering>
   readonly reload: Reload
   /** The warnings of the last reload, and the settings that wait for a restart. */
   readonly remarks: () => readonly string[]

@@ -2,21 +2,24 @@
  * What a feature is, and the places where it can join the core. A feature is one folder below `features/`. The core names no feature, and
  * no feature names another: `features.ts` lists them, and the service goes through that list.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
+import { type AddedCommand, addedCommand } from '../../command-line.ts'
 import type { StopStep } from '../../daemon.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
 import type { JsonObject } from '../../json.ts'
 import type { Log } from '../../log/log.ts'
 import type { Metrics } from '../../metrics.ts'
+import type { ExitCode } from '../../program.ts'
 import type { AnswerStep } from '../answer/step.ts'
 import type { Updates } from '../answer/suite-updates.ts'
+import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
-import type { Store } from '../store/store.ts'
+import type { ReadableStore, Store } from '../store/store.ts'
 import type { Suite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
 
@@ -25,8 +28,64 @@ export interface Feature {
   readonly name: string
   /** Adds its metrics without a running service, for the list in the manual. */
   readonly listMetrics?: (metrics: Metrics) => void
+  /** Its commands. */
+  readonly commands?: ReadonlyArray<AddedCommand<CommandContext>>
+  /** The problem with a file that its settings name, in one sentence, for `--check-config`. */
+  readonly problem?: (config: Config, now: Milliseconds) => Promise<string | undefined>
+  /** The records that it keeps beside the store and that a bundle carries. */
+  readonly records?: () => Promise<CarriedRecords>
+  /** Writes stored files as a bundle, and returns the exit code of the command that asked for it. */
+  readonly exportFiles?: (path: string, config: Config, choose: ChooseFiles) => Promise<ExitCode>
   /** Opens it, before the parts that answer requests are made. Throws a Failure with one sentence when it cannot. */
-  readonly open: (ground: Ground) => OpenFeature | Promise<OpenFeature>
+  readonly open?: (ground: Ground) => OpenFeature | Promise<OpenFeature>
+}
+
+/** What a command of a feature gets besides its line. */
+export interface CommandContext {
+  readonly config: Config
+  readonly features: readonly Feature[]
+  /** Asks the running service, prints its answer, and returns its exit code. */
+  readonly ask: (request: object) => Promise<ExitCode>
+}
+
+/** The values of the options that the commands of several features and of the core share. */
+export interface SharedOptions {
+  readonly json: boolean
+  readonly 'dry-run': boolean
+  readonly suite: readonly string[]
+}
+
+/** Makes a command of a feature. */
+export const featureCommand = addedCommand<CommandContext, SharedOptions>()
+
+/** Chooses the files of a bundle. */
+export type ChooseFiles = (store: ReadableStore) => Promise<ChosenFiles>
+
+export interface ChosenFiles {
+  readonly chosen: (key: string) => boolean
+  /** The indexes that cannot be read. Packages that only they name are missing. */
+  readonly unread: ReadonlyArray<{ readonly key: string; readonly because: string }>
+  /** Members that are neither a content nor a part of the manifest. */
+  readonly members?: ReadonlyArray<{ readonly name: string; readonly text: string }>
+}
+
+/** The records that a feature keeps beside the store. A bundle has them in a directory of their own. */
+export interface CarriedRecords {
+  /** The name of that directory, such as `builds`. */
+  readonly directory: string
+  readonly mostBytes: number
+  /** The record of a member, or a sentence when this version cannot read it. */
+  readonly read: (name: string, text: string) => CarriedRecord | string
+  /** Finds the contents that records of a cache directory keep. */
+  readonly keepersIn: (cacheDirectory: string) => Promise<(digest: string) => boolean>
+}
+
+export interface CarriedRecord {
+  readonly name: string
+  /** What the summary of an import says of it. */
+  readonly text: string
+  /** Adds it while no service runs. Resolves to a sentence when it cannot. */
+  readonly add: (cacheDirectory: string) => Promise<string | undefined>
 }
 
 /** The parts that are there before those that answer requests. */
@@ -68,7 +127,7 @@ export interface Joints {
   /** Called after a suite was adopted. */
   readonly adopted?: (suite: Suite) => void
   /** The answers to commands that ask the running service, by the `do` of the request. */
-  readonly commands?: Readonly<Record<string, FeatureCommand>>
+  readonly answers?: Readonly<Record<string, CommandAnswering>>
   /** What pages, `status` and `explain` say of it. */
   readonly report?: FeatureReport
   /** Called after a reload with the authorities that are trusted for origins now. Returns a problem in one sentence. */
@@ -79,7 +138,7 @@ export interface Joints {
 }
 
 /** Answers the request of a command to the running service. Most answer a `CommandAnswer`, which the command prints. */
-export type FeatureCommand = (request: JsonObject) => Promise<unknown>
+export type CommandAnswering = (request: JsonObject) => Promise<unknown>
 
 /**
  * A step of stopping, and when it is taken:

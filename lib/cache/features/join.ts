@@ -6,9 +6,9 @@ import type { AnswerStep } from '../answer/step.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { Suite } from '../suites/generation.ts'
 import type {
+  CommandAnswering,
   Core,
   Feature,
-  FeatureCommand,
   FeatureStop,
   Ground,
   Joints,
@@ -19,7 +19,7 @@ import type {
 export interface JoinedFeatures {
   readonly steps: readonly AnswerStep[]
   readonly reports: readonly FeatureReport[]
-  readonly commands: ReadonlyMap<string, FeatureCommand>
+  readonly answers: ReadonlyMap<string, CommandAnswering>
   readonly keeps: (digest: string) => boolean
   readonly adopted: (suite: Suite) => void
   /** Returns the problems, each in one sentence. */
@@ -33,7 +33,7 @@ export async function openFeatures(
   ground: Ground,
 ): Promise<readonly OpenFeature[]> {
   const opened: OpenFeature[] = []
-  for (const feature of features) opened.push(await feature.open(ground))
+  for (const { open } of features) if (open !== undefined) opened.push(await open(ground))
   return opened
 }
 
@@ -53,7 +53,7 @@ export async function joinFeatures(
   return {
     steps: each('step'),
     reports: each('report'),
-    commands: new Map(each('commands').flatMap(commands => Object.entries(commands))),
+    answers: new Map(each('answers').flatMap(answers => Object.entries(answers))),
     keeps: digest => keepers.some(keeps => keeps(digest)),
     adopted: suite => {
       for (const listener of listeners) listener(suite)

@@ -1,127 +1,23 @@
 /**
- * The feature `verify`: all stored files are checked by schedule, and wrong ones are removed.
+ * The feature `verify`: all stored files are checked, by schedule and by a command, and wrong ones are removed.
  */
-
-import type { Milliseconds } from '../../../async/clock.ts'
-import { stopStep } from '../../../daemon.ts'
-import { count, countOf, duration, moment, size } from '../../../figures.ts'
-import type { Metrics } from '../../../metrics.ts'
-import type { PageSection } from '../../operations/sources.ts'
-import type { Core, Feature, Joints } from '../feature.ts'
-import { readEvictRequest } from './remove-wrong.ts'
-import { type LastVerification, type Verification, VerificationSchedule } from './schedule.ts'
+import { type Feature, featureCommand } from '../feature.ts'
+import { verificationMetrics } from './metrics.ts'
 
 export const verifyFeature: Feature = {
   name: 'verify',
   listMetrics: metrics => void verificationMetrics(metrics, () => undefined),
-  open: () => ({ join: joints }),
-}
-
-async function joints({
-  cacheDirectory,
-  store,
-  clock,
-  log,
-  rules,
-  metrics,
-}: Core): Promise<Joints> {
-  const warnings = verificationMetrics(metrics, () => schedule.last)
-  const schedule = await VerificationSchedule.start({
-    directory: cacheDirectory,
-    store,
-    clock,
-    log: log.child({ part: 'verification' }),
-    settings: () => rules().config,
-    onWarning: () => warnings.add({}),
-  })
-  return {
-    commands: {
-      evict(request) {
-        const wrong = readEvictRequest(request)
-        if (wrong === undefined) throw new Error('the file to remove is not named')
-        return schedule.evict(wrong)
+  commands: [
+    featureCommand({
+      name: 'verify-repos',
+      summary: 'check all stored files, remove wrong ones',
+      options: {},
+      takes: ['json', 'dry-run'],
+      run: async ({ options: { json, 'dry-run': dryRun } }, { config }) => {
+        const { verifyRepos } = await import('./command.ts')
+        return verifyRepos(config, { json, dryRun })
       },
-    },
-    report: {
-      cautions: () => cautionsOf(schedule.last),
-      sections: () => [section(rules().config.verification.interval, schedule)],
-    },
-    stops: [
-      { when: 'work', step: stopStep('break off a verification', 5000, () => schedule.close()) },
-    ],
-  }
-}
-
-/** Adds the metrics. Returns the counter of warnings. */
-function verificationMetrics(metrics: Metrics, last: () => LastVerification | undefined) {
-  const figures = [
-    [
-      'verification_timestamp_seconds',
-      'End of the last verification; 0 for none.',
-      () => Math.floor((last()?.finished ?? 0) / 1000),
-    ],
-    ['verification_files', 'Files the last verification looked at.', () => last()?.files ?? 0],
-    [
-      'verification_wrong_files',
-      'Files the last verification found wrong.',
-      () => last()?.wrong ?? 0,
-    ],
-  ] as const
-  for (const [name, help, read] of figures)
-    metrics.reading({ name: `cachesvc_${name}`, help }, read)
-  return metrics.counter({
-    name: 'cachesvc_repository_verification_warnings_total',
-    help: 'Stored files found wrong and removed.',
-  })
-}
-
-function cautionsOf(last: LastVerification | undefined) {
-  const wrong = last?.wrong ?? 0
-  if (wrong === 0) return []
-  return [{ text: `the last verification removed ${countOf(wrong, 'wrong file')}`, upkeep: false }]
-}
-
-/** The section of the cache page. */
-export function section(interval: Milliseconds, { running, last }: Verification): PageSection {
-  const every = duration(interval).replace(/^1 /, '')
-  const paragraph =
-    interval > 0
-      ? `Stored files are verified every ${every}: contents against their digests, indexes against Release files, packages against indexes. Wrong files are removed, and fetched again with the next request.`
-      : 'Stored files are not verified automatically.'
-  return {
-    id: 'verification',
-    title: 'Verification',
-    ...(last && { state: stateOf(last) }),
-    paragraphs: [paragraph],
-    remarks: [
-      ...(running ? ['A verification is under way.'] : []),
-      ...(last === undefined ? ['None has finished yet.'] : []),
-    ],
-    rows: last === undefined ? [] : rowsOf(last),
-  }
-}
-
-function stateOf({ wrong }: LastVerification): NonNullable<PageSection['state']> {
-  if (wrong === 0) {
-    return { good: true, word: 'Sound', text: 'The last verification found no wrong file.' }
-  }
-  const text = 'They were removed; the log names them as repository-verification warnings.'
-  return { good: false, word: `${countOf(wrong, 'file')} wrong`, text }
-}
-
-function rowsOf(last: LastVerification): PageSection['rows'] {
-  return [
-    { name: 'Finished', text: moment(last.finished) },
-    { name: 'Took', text: roughly(last.took) },
-    { name: 'Checked', text: `${countOf(last.files, 'file')}, ${size(last.bytes)}` },
-    { name: 'Suites', text: count(last.suites) },
-    { name: 'Confirmed by an index or by name', text: count(last.confirmed) },
-    { name: 'Wrong', text: count(last.wrong) },
-  ]
-}
-
-/** A duration to the minute, or to the second when it is less than a minute. */
-function roughly(took: Milliseconds): string {
-  const unit = took < 60_000 ? 1000 : 60_000
-  return duration(Math.max(1, Math.round(took / unit)) * unit)
+    }),
+  ],
+  open: async () => ({ join: (await import('./joints.ts')).joints }),
 }
