@@ -4,7 +4,6 @@
  *
  * # Facts
  * - A fetch ends with the last byte. From then on the store has the file, and answers later requests.
- * - A large file whose beginning survived a crash is requested from that point on.
  */
 import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
@@ -47,7 +46,7 @@ import {
 } from './found.ts'
 import { type Answer, originName } from './origin-question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
-import { keepEntry, resumedContent, transfer, watchAbandoned } from './transfer.ts'
+import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
 import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
@@ -264,7 +263,7 @@ export class Fetcher {
   async #find(running: Running): Promise<FetchOutcome> {
     const { clock, store } = this.#options
     const { except, lifetime } = running
-    const { key, uri, stored, insist } = running.wanted
+    const { uri, stored } = running.wanted
     const near = await this.#nearest(running)
     if (near?.kind === 'content') {
       const filled = await this.#fillNear(running, near)
@@ -273,11 +272,7 @@ export class Fetcher {
     if (running.wanted.onlyNear === true) throw fetchFailure('NOT_SHARED', {})
     const known = near?.kind === 'stale' ? near : undefined
     const requested = clock.now()
-    const left = stored === undefined && !insist ? store.resumable(key) : undefined
-    if (left !== undefined) await this.#claim(running)
     const { wanted } = running
-    const continued = left && (await resumedContent(wanted, left, { ...this.#options, lifetime }))
-    if (continued !== undefined) return this.#fill(running, continued)
     const asked = known === undefined ? wanted : { ...wanted, stored: known.entry }
     const more = () => conditionalFields(asked, requested)
     const question = { uri, stored, except, lifetime, more, via: wanted.via }
@@ -356,8 +351,7 @@ export class Fetcher {
     const { key } = running.wanted
     const { content } = answer.response
     try {
-      const { fields } = draft
-      const download = store.download({ key, length, expected, passing: undefined, fields })
+      const download = store.download({ length, expected })
       this.#noteStored(key, download)
       const begun = { draft, download, length, content, from: answer, digest }
       const filled = this.#fill(running, begun)
@@ -400,13 +394,7 @@ export class Fetcher {
     try {
       const previous = this.#wrong.before(key) ?? stored
       const draft = draftEntry(key, fields, times, previous)
-      const download = store.download({
-        key,
-        length,
-        expected: expectedAtStart(wanted),
-        passing,
-        fields: draft.fields,
-      })
+      const download = store.download({ length, expected: expectedAtStart(wanted), passing })
       this.#noteStored(key, download)
       return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
