@@ -20,41 +20,40 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
+import { examinedContent } from './examined-content.ts'
 import { fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type BegunContent,
   type ContentOutcome,
-  claimText,
-  conditionalFields,
-  examinedContent,
-  expectedAtStart,
-  expectedContent,
   type FetchEvents,
   type FetchOutcome,
   type FetchUnderWay,
   type IncomingFile,
-  isOldVersion,
   isOtherContent,
-  isSuperseded,
-  type NearAnswer,
-  type NearContent,
-  NearPatience,
-  type NearSources,
-  proofOf,
-  type WantedFile,
-  WrongContent,
-} from './found.ts'
-import { type Answer, originName } from './origin-question.ts'
+} from './fetch-outcome.ts'
+import { type NearAnswer, type NearContent, NearPatience, type NearSource } from './near-source.ts'
+import { type Answer, originName } from './question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
 import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
+import {
+  claimText,
+  conditionalFields,
+  expectedAtStart,
+  expectedContent,
+  isOldVersion,
+  isSuperseded,
+  proofOf,
+  type WantedFile,
+} from './wanted-file.ts'
+import { WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
   /** Whether the operator wants to store files that this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
   /** The shared store, which is asked before an origin; undefined without one. */
-  readonly nearer?: NearSources | undefined
+  readonly nearer?: NearSource | undefined
   readonly unconfirmed: UnconfirmedOrigins
 }
 

@@ -36,8 +36,9 @@ import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
-import { type BegunContent, type ContentOutcome, proofOf, type WantedFile } from './found.ts'
-import { type Answer, originName, type Question } from './origin-question.ts'
+import type { BegunContent, ContentOutcome } from './fetch-outcome.ts'
+import { type Answer, originName, type Question } from './question.ts'
+import { proofOf, type WantedFile } from './wanted-file.ts'
 
 interface TransferOptions {
   readonly clock: Clock
