@@ -1,4 +1,6 @@
-/** A question to the origins of an archive about one file, and what they answer. */
+/**
+ * A question to the origins of an archive about one file, and what they answer.
+ */
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { OriginResponse } from '../../http/client/client.ts'
 import { formatAuthority, type TargetUri } from '../../http/message/target.ts'

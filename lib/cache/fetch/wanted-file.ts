@@ -70,10 +70,10 @@ export function isOldVersion({ stored, archive, insist }: WantedFile): boolean {
 }
 
 /** The parts of a wanted file that say what its content must be. */
-export type Promised = Pick<WantedFile, 'archive' | 'claim'>
+export type PromisedFile = Pick<WantedFile, 'archive' | 'claim'>
 
 /** The content that an index or the name of a file promises; undefined when neither does. */
-export function expectedContent({ archive, claim }: Promised): ExpectedContent | undefined {
+export function expectedContent({ archive, claim }: PromisedFile): ExpectedContent | undefined {
   if (claim === undefined) return archive.digest && { digest: archive.digest }
   const { others, contradicting } = claim
   return {
@@ -99,7 +99,7 @@ export function claimText(claim: PlainClaim | undefined): string | undefined {
 }
 
 /** A text that differs when other content is expected. */
-export function expectedText({ archive, claim }: Promised): string | undefined {
+export function expectedText({ archive, claim }: PromisedFile): string | undefined {
   return claimText(claim) ?? archive.digest?.hex
 }
 
@@ -109,7 +109,7 @@ export function expectedAtStart(wanted: WantedFile): ExpectedContent | undefined
 }
 
 /** The proof for the entry, once the content has proved to be the expected one. */
-export function proofOf({ archive, claim }: Promised): EntryProof | undefined {
+export function proofOf({ archive, claim }: PromisedFile): EntryProof | undefined {
   if (claim === undefined) return archive.digest && { by: 'name' }
   const { by: signer, is } = claim.generation?.signature ?? {}
   const signed = is === 'good' && signer !== undefined && { signer }
