@@ -73,7 +73,7 @@ export class Mirrors {
   readonly #parts: MirrorParts
   readonly #rests: Rests
   /** The archives with one origin whose last answer said that it fails. */
-  readonly #pauses: Rests<{ readonly status: number; readonly untilForAll: Milliseconds }>
+  readonly #pauses: Rests<PauseReason>
 
   /** For files whose last redirect was not followed, the sentence that says why. */
   readonly #refused = recentEntries<string, string>(mostRefused)
@@ -104,16 +104,17 @@ export class Mirrors {
   }
 
   /**
-   * Asks the only origin of an archive. It is not asked about stored files for a while after a failure about one of them, and after one with
-   * Retry-After. After 429 (Too Many Requests) it is asked about no file for a shorter time.
+   * Asks the only origin of an archive. It is not asked about a stored file for a while after a failure about it, and about none after
+   * failures about two of them, or one with Retry-After. After 429 (Too Many Requests) it is asked about no file for a shorter time.
    */
   async #askOnly(round: Round): Promise<Answer> {
     const { clock, log } = this.#parts
     const { uri, stored } = round.question
     const name = originName(uri)
     const rest = this.#pauses.reason(name)
-    const alone = rest !== undefined && (stored !== undefined || clock.elapsed() < rest.untilForAll)
-    if (alone) {
+    const file = formatUri(uri)
+    const concerned = stored !== undefined && (rest?.onlyFile ?? file) === file
+    if (rest !== undefined && (concerned || clock.elapsed() < rest.untilForAll)) {
       const seconds = Math.ceil(this.#pauses.left(name) / 1000)
       throw restingOrigin(name, rest.status, seconds)
     }
@@ -129,22 +130,26 @@ export class Mirrors {
     const pause = Math.max(shortestPause, asked)
     const untilForAll = status === 429 ? clock.elapsed() + Math.min(pause, longestForAll) : 0
     if (asked > shortestPause) {
-      const target = formatUri(uri)
       log.warn('an origin asks to be left alone for a while', {
-        target,
+        target: file,
         status,
         seconds: asked / 1000,
       })
     }
-    this.#pauses.note(name, { least: pause, because: { status, untilForAll } })
+    // One stored file may be broken for ever as well. Another one that fails shows that the origin does.
+    const mayBeOne = asked === 0 && ![402, 429].includes(status)
+    const onlyFile = mayBeOne && (rest === undefined || rest.onlyFile === file) ? file : undefined
+    this.#pauses.note(name, { least: pause, because: { status, untilForAll, onlyFile } })
     return answer
   }
 
   /** The origins that are left alone now because they answered that they fail. */
   pauses(): readonly OriginPause[] {
     return this.#pauses.names().flatMap(origin => {
-      const { status } = this.#pauses.reason(origin) ?? {}
-      return status === undefined ? [] : [{ origin, status, left: this.#pauses.left(origin) }]
+      const { status, onlyFile } = this.#pauses.reason(origin) ?? {}
+      return status === undefined || onlyFile !== undefined
+        ? []
+        : [{ origin, status, left: this.#pauses.left(origin) }]
     })
   }
 
@@ -258,6 +263,15 @@ export class Mirrors {
     const asked = fields === undefined ? 0 : retryAfter(fields, this.#parts.clock.now())
     this.#rests.note(originName(place), { least: Math.min(asked, longestRest) })
   }
+}
+
+/** Why the only origin of an archive is left alone. */
+interface PauseReason {
+  readonly status: number
+  /** The moment until which it is asked for no file at all, by `elapsed`. */
+  readonly untilForAll: Milliseconds
+  /** The stored file that it concerns; undefined when it concerns all. */
+  readonly onlyFile: string | undefined
 }
 
 /** An origin that is left alone for a while. */
