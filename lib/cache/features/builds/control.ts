@@ -1,15 +1,15 @@
 /**
  * Answers `cachesvc build`: it lists, shows, begins, locks and removes builds, fetches their missing files and imports lists.
  */
-import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
-import { explainError } from '../../errors.ts'
-import { countOf, moment, size } from '../../figures.ts'
-import { readBounded } from '../../files/bounded-file.ts'
-import { jsonText } from '../../json.ts'
-import { exitCodes } from '../../program.ts'
-import { type Build, contentsOf, isFile } from '../features/builds/build.ts'
-import { buildOfList } from '../features/builds/build-file.ts'
-import type { Builds } from '../features/builds/builds.ts'
+import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../../admin-socket.ts'
+import { explainError } from '../../../errors.ts'
+import { countOf, moment, size } from '../../../figures.ts'
+import { readBounded } from '../../../files/bounded-file.ts'
+import { jsonText } from '../../../json.ts'
+import { exitCodes } from '../../../program.ts'
+import { type Build, contentsOf, isFile } from './build.ts'
+import { buildOfList } from './build-file.ts'
+import type { Builds } from './builds.ts'
 
 interface BuildRequest {
   readonly act: string

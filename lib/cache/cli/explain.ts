@@ -1,28 +1,12 @@
 /**
- * The commands that ask the running service: status, stats, remove, refresh, release, changes, build,
- * retention and reload. explain asks it too, and
- * reads the store itself when no service runs.
+ * The command `cachesvc explain`: it asks the running service, and reads the store itself when no service runs.
  */
-import { printAnswer, serviceNotAsked, wholeDirectory } from '../../admin-socket.ts'
+import { printAnswer, wholeDirectory } from '../../admin-socket.ts'
 import { systemClock } from '../../async/clock.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
-import { printComplaint } from './terminal.ts'
-
-/** Asks the service that owns the cache directory, prints its answer, and returns its exit code. */
-export async function askService(directory: string, request: object): Promise<ExitCode> {
-  const code = await printAnswer({ directory, lock: wholeDirectory }, request, printComplaint)
-  if (code === 'forbidden') {
-    throw serviceNotAsked(
-      `The service of ${directory} answers its own user and root alone: try it with sudo.`,
-    )
-  }
-  if (code !== undefined) return code
-  throw serviceNotAsked(
-    `No cachesvc runs with the cache directory ${directory}: start it, or name its directory with --cache-dir.`,
-  )
-}
+import { printComplaint } from './base/terminal.ts'
 
 /**
  * Prints how a request for `url` would be answered, with a line for each question. It asks the service that runs with the cache
@@ -48,7 +32,7 @@ export async function printExplanation(
     return code
   }
   const parts = { rules: rulesOf(config), now: systemClock.now() }
-  const { withStore } = await import('./list.ts')
+  const { withStore } = await import('./base/store.ts')
   const { explain, explanationText } = await import('../operations/explain.ts')
   const findings = await withStore(config, store => explain(url, { ...parts, store }))
   const { text, understood } = explanationText(findings)

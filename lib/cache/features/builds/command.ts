@@ -2,19 +2,17 @@
  * The command `cachesvc build` asks the running service about its builds. It exports a locked build itself.
  */
 import { resolve } from 'node:path'
-import { writeFileAtomically } from '../../files/atomic-file.ts'
-import { packageVersion } from '../../package.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { type Build, buildNameRule, contentsOf, isBuildName } from '../features/builds/build.ts'
-import { encodeBuild, listText } from '../features/builds/build-file.ts'
-import { readBuild } from '../features/builds/builds.ts'
-import { buildMember } from '../features/bundle/format.ts'
-import { keepingKey } from '../store/key.ts'
-import type { BuildFormat } from './arguments.ts'
-import { askService } from './ask.ts'
-import { exportChosen } from './bundle.ts'
-import { printComplaint } from './terminal.ts'
+import { writeFileAtomically } from '../../../files/atomic-file.ts'
+import { packageVersion } from '../../../package.ts'
+import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import { printComplaint } from '../../cli/base/terminal.ts'
+import { keepingKey } from '../../store/key.ts'
+import type { CommandContext } from '../feature.ts'
+import { type Build, buildNameRule, contentsOf, isBuildName } from './build.ts'
+import { buildSuffix, encodeBuild, listText, recordsDirectory } from './build-file.ts'
+import { readBuild } from './records.ts'
+
+type BuildFormat = 'bundle' | 'list' | 'spdx'
 
 const actions: Readonly<Record<string, string>> = {
   list: '',
@@ -30,8 +28,8 @@ const actions: Readonly<Record<string, string>> = {
 
 export async function runBuild(
   operands: readonly string[],
-  config: Config,
   { json, format }: { readonly json: boolean; readonly format: BuildFormat },
+  context: CommandContext,
 ): Promise<ExitCode> {
   const [act = 'list', name = '', file = ''] = operands
   const wants = actions[act]?.split(' ').filter(word => word !== '')
@@ -54,23 +52,23 @@ export async function runBuild(
     return exitCodes.usage
   }
   if (act === 'export')
-    return exportBuild(name, printed ? undefined : resolve(file), { config, format })
+    return exportBuild(name, printed ? undefined : resolve(file), { context, format })
   const path = act === 'import' ? resolve(file) : ''
-  return askService(config.cacheDirectory, { do: 'build', act, name, file: path, json })
+  return context.ask({ do: 'build', act, name, file: path, json })
 }
 
 async function exportBuild(
   name: string,
   path: string | undefined,
-  { config, format }: { readonly config: Config; readonly format: BuildFormat },
+  { context, format }: { readonly context: CommandContext; readonly format: BuildFormat },
 ): Promise<ExitCode> {
-  const build = await readBuild(config.cacheDirectory, name)
+  const build = await readBuild(context.config.cacheDirectory, name)
   if (typeof build === 'string' || build.locked === undefined) {
     const because = typeof build === 'string' ? build : 'it is recorded still, so lock it first'
     await printComplaint(`the build ${name} cannot be exported: ${because}`)
     return exitCodes.failure
   }
-  if (format === 'bundle') return exportBundleOf(build, path ?? '', config)
+  if (format === 'bundle') return exportBundleOf(build, path ?? '', context)
   const text = await (format === 'list' ? listText(build) : spdx(build))
   if (path === undefined) await print(text)
   else await writeFileAtomically(path, text)
@@ -78,21 +76,32 @@ async function exportBuild(
 }
 
 async function spdx(build: Build): Promise<string> {
-  const { spdxText } = await import('../features/builds/spdx.ts')
+  const { spdxText } = await import('./spdx.ts')
   return spdxText(build, `cachesvc-${packageVersion()}`)
 }
 
-async function exportBundleOf(build: Build, path: string, config: Config): Promise<ExitCode> {
+async function exportBundleOf(
+  build: Build,
+  path: string,
+  { config, features }: CommandContext,
+): Promise<ExitCode> {
+  const exportFiles = features.find(one => one.exportFiles !== undefined)?.exportFiles
+  if (exportFiles === undefined) {
+    await printComplaint('this cachesvc writes no bundles: export a list with --format=list')
+    return exitCodes.failure
+  }
   const digests = contentsOf([build])
   const keys = new Set([...digests.keys()].map(keepingKey))
   let found = 0
-  const code = await exportChosen(path, config, async () => ({
+  const code = await exportFiles(path, config, async () => ({
     chosen: key => {
       if (keys.has(key)) found += 1
       return keys.has(key)
     },
     unread: [],
-    members: [{ name: buildMember(build.name), text: encodeBuild(build, false) }],
+    members: [
+      { name: `${recordsDirectory}/${build.name}${buildSuffix}`, text: encodeBuild(build, false) },
+    ],
   }))
   if (code === exitCodes.success && found < digests.size) {
     await printComplaint(

@@ -5,30 +5,29 @@
 import { constants, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { type Clock, systemClock } from '../../async/clock.ts'
-import { Failure, systemCode, valueUnlessMissing } from '../../errors.ts'
-import { count, countOf, size } from '../../figures.ts'
-import { createLog, type Logger } from '../../log/log.ts'
-import { packageVersion } from '../../package.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { contentsOf } from '../features/builds/build.ts'
-import { addRecord, readBuilds } from '../features/builds/builds.ts'
-import { type ImportCounts, type LeftOutReason, leftOutReasons } from '../features/bundle/adopt.ts'
-import { type ExtraMember, exportBundle } from '../features/bundle/export.ts'
-import { identityName } from '../features/bundle/format.ts'
-import { importBundle } from '../features/bundle/import-bundle.ts'
-import { importTree } from '../features/bundle/import-tree.ts'
-import { type Choice, chooseFiles } from '../features/bundle/indexed.ts'
-import { openSink } from '../features/bundle/sink.ts'
-import { rulesOf } from '../policy/policy.ts'
-import { mustBeOwner } from '../store/disk/health.ts'
-import { isKeepingKey } from '../store/key.ts'
-import type { RetentionRules } from '../store/retention-rules.ts'
-import { openStore, type ReadableStore } from '../store/store.ts'
-import { openAdopted, standingOf } from '../suites/known-suites.ts'
-import { withStore } from './list.ts'
-import { ProgressLine, printComplaint } from './terminal.ts'
+import { type Clock, systemClock } from '../../../async/clock.ts'
+import { Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
+import { count, countOf, size } from '../../../figures.ts'
+import { createLog, type Logger } from '../../../log/log.ts'
+import { packageVersion } from '../../../package.ts'
+import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import { withStore } from '../../cli/base/store.ts'
+import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
+import type { Config } from '../../config/config.ts'
+import { rulesOf } from '../../policy/policy.ts'
+import { mustBeOwner } from '../../store/disk/health.ts'
+import { isKeepingKey } from '../../store/key.ts'
+import type { RetentionRules } from '../../store/retention-rules.ts'
+import { openStore } from '../../store/store.ts'
+import { openAdopted, standingOf } from '../../suites/known-suites.ts'
+import type { CarriedRecords, ChooseFiles } from '../feature.ts'
+import { type ImportCounts, type LeftOutReason, leftOutReasons } from './adopt.ts'
+import { exportBundle } from './export.ts'
+import { identityName } from './format.ts'
+import { importBundle } from './import-bundle.ts'
+import { importTree } from './import-tree.ts'
+import { type Choice, chooseFiles } from './indexed.ts'
+import { openSink } from './sink.ts'
 
 /**
  * Imports a bundle or a directory, and prints a summary. The exit code is that of a failure when the store has none of the files
@@ -37,7 +36,7 @@ import { ProgressLine, printComplaint } from './terminal.ts'
 export async function printImport(
   path: string,
   config: Config,
-  { dryRun }: { readonly dryRun: boolean },
+  { dryRun, records }: { readonly dryRun: boolean; readonly records: readonly CarriedRecords[] },
 ): Promise<ExitCode> {
   const isDirectory = (await readableStats(path)).isDirectory()
   const identity = join(path, identityName)
@@ -60,9 +59,9 @@ export async function printImport(
   }
   let imported: ImportCounts
   try {
-    if (!dryRun) store.retain(await importRules(config, put, around))
+    if (!dryRun) store.retain(await importRules(config, { put, records, ...around }))
     imported = isBundle
-      ? await importBundle(path, isDirectory, { store, dryRun, onRead })
+      ? await importBundle(path, isDirectory, { store, records, dryRun, onRead })
       : await importTree({
           directory: path,
           store,
@@ -74,11 +73,9 @@ export async function printImport(
             found = bytes
           },
         })
-    for (const build of dryRun ? [] : imported.builds) {
-      const because = await addRecord(config.cacheDirectory, build)
-      if (because !== undefined) {
-        imported.leftOut.push({ name: build.name, reason: 'build', because })
-      }
+    for (const { name, add } of dryRun ? [] : imported.records) {
+      const because = await add(config.cacheDirectory)
+      if (because !== undefined) imported.leftOut.push({ name, reason: 'record', because })
     }
   } finally {
     line.end()
@@ -96,30 +93,34 @@ export async function printImport(
  */
 export async function importRules(
   config: Config,
-  put: ReadonlySet<string>,
-  around: { readonly clock: Clock; readonly log: Logger },
+  { put, records, clock, log }: ImportRulesParts,
 ): Promise<RetentionRules> {
   const { cacheDirectory, retention, suites } = config
-  const adopted = await openAdopted({ ...around, cacheDirectory, memory: suites.memory })
-  const records = await readBuilds(cacheDirectory)
-  const recorded = records.map(({ record }) =>
-    'because' in record ? record.digests : contentsOf([record]),
-  )
+  const adopted = await openAdopted({ clock, log, cacheDirectory, memory: suites.memory })
+  const keepers = await Promise.all(records.map(one => one.keepersIn(cacheDirectory)))
   const standing = (digest: string) => {
-    if (recorded.some(one => one === 'unknown' || one.has(digest))) return 'recorded'
+    if (keepers.some(keeps => keeps(digest))) return 'recorded'
     return put.has(digest) ? 'generation' : standingOf(adopted, digest)
   }
   return { ...retention, unusedDays: 0, versions: 0, standing }
 }
 
+interface ImportRulesParts {
+  /** The digests of the contents that the import has put. */
+  readonly put: ReadonlySet<string>
+  readonly records: readonly CarriedRecords[]
+  readonly clock: Clock
+  readonly log: Logger
+}
+
 const mostListed = 10
 
-function summary({ files, bytes, known, leftOut, builds }: ImportCounts, dryRun: boolean): string {
+function summary({ files, bytes, known, leftOut, records }: ImportCounts, dryRun: boolean): string {
   const did = dryRun ? 'would import' : 'imported'
   const lines = [`${did} ${countOf(files, 'file')}, ${size(bytes)}`]
-  for (const { name, answers } of builds) {
-    if (leftOut.some(one => one.reason === 'build' && one.name === name)) continue
-    lines.push(`the build ${name}, ${countOf(answers.size, 'answer')}`)
+  for (const { name, text } of records) {
+    if (leftOut.some(one => one.reason === 'record' && one.name === name)) continue
+    lines.push(text)
   }
   if (known > 0) lines.push(`${countOf(known, 'file')} stored already`)
   for (const reason of Object.keys(leftOutReasons) as LeftOutReason[]) {
@@ -155,16 +156,8 @@ export function printExport(path: string, config: Config, choice: Choice): Promi
   })
 }
 
-type ChosenFiles = Awaited<ReturnType<typeof chooseFiles>> & {
-  readonly members?: readonly ExtraMember[]
-}
-
 /** Exports the files that a function of the store chooses, and further members. */
-export function exportChosen(
-  path: string,
-  config: Config,
-  choose: (store: ReadableStore) => Promise<ChosenFiles>,
-): Promise<ExitCode> {
+export function exportChosen(path: string, config: Config, choose: ChooseFiles): Promise<ExitCode> {
   return withStore(config, async store => {
     const { chosen, unread, members } = await choose(store)
     for (const { key, because } of unread) {

@@ -4,20 +4,23 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { buildsDirectory } from '../../lib/cache/features/builds/builds.ts'
-import { Layout } from '../../lib/cache/store/disk/disk.ts'
-import { keepingKey } from '../../lib/cache/store/key.ts'
-import { isRecord } from '../../lib/json.ts'
-import { type ChangingArchive, changingArchive } from '../fixtures/archive/changing-archive.ts'
-import { hexOf } from '../fixtures/archive/tiny-archive.ts'
-import { TestCache } from '../fixtures/cache/cache.ts'
-import type { RawResponse } from '../fixtures/http/raw-client.ts'
-import { file, reply, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { attempt } from '../fixtures/process/command.ts'
+import { buildsDirectory } from '../../../../lib/cache/features/builds/records.ts'
+import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
+import { keepingKey } from '../../../../lib/cache/store/key.ts'
+import { isRecord } from '../../../../lib/json.ts'
+import {
+  type ChangingArchive,
+  changingArchive,
+} from '../../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
+import { TestCache } from '../../../fixtures/cache/cache.ts'
+import type { RawResponse } from '../../../fixtures/http/raw-client.ts'
+import { file, reply, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { attempt } from '../../../fixtures/process/command.ts'
 
 t.setTimeout(300_000)
 
-const program = join(import.meta.dirname, '../../bin/cachesvc.js')
+const program = join(import.meta.dirname, '../../../../bin/cachesvc.js')
 
 /** Runs a command beside a service, or where none runs. */
 async function run(directory: string, ...words: readonly string[]) {

@@ -4,15 +4,15 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { systemClock } from '../../lib/async/clock.ts'
-import { importRules } from '../../lib/cache/cli/bundle.ts'
-import { silentLog } from '../../lib/log/log.ts'
-import { hexOf, tinyArchive } from '../fixtures/archive/tiny-archive.ts'
-import { configOf, TestCache } from '../fixtures/cache/cache.ts'
-import { file, ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
-import { attempt, command, lacking } from '../fixtures/process/command.ts'
+import { systemClock } from '../../../../lib/async/clock.ts'
+import { importRules } from '../../../../lib/cache/features/bundle/command.ts'
+import { silentLog } from '../../../../lib/log/log.ts'
+import { hexOf, tinyArchive } from '../../../fixtures/archive/tiny-archive.ts'
+import { configOf, TestCache } from '../../../fixtures/cache/cache.ts'
+import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
+import { attempt, command, lacking } from '../../../fixtures/process/command.ts'
 
-const program = join(import.meta.dirname, '../../bin/cachesvc.js')
+const program = join(import.meta.dirname, '../../../../bin/cachesvc.js')
 const deb = '/debian/pool/main/h/hello_1_all.deb'
 
 t.setTimeout(600_000)
@@ -141,8 +141,12 @@ t.test('an import makes room as the service does, and removes nothing for its ag
     cache.directory,
   )
   const put = new Set([hexOf('sha256', 'just imported')])
-  const around = { clock: systemClock, log: silentLog }
-  const { standing, ...rules } = await importRules(config, put, around)
+  const { standing, ...rules } = await importRules(config, {
+    put,
+    records: [],
+    clock: systemClock,
+    log: silentLog,
+  })
   t.match(rules, { size: 1000, unusedDays: 0, versions: 0 })
   const standings = [release.content, '!<arch>\na', 'x', 'just imported'].map(bytes =>
     standing?.(hexOf('sha256', bytes)),

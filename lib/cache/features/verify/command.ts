@@ -2,22 +2,17 @@
  * The command `cachesvc verify-repos`: checks all stored files, shows its progress, removes wrong files and reports.
  */
 
-import { systemClock } from '../../async/clock.ts'
-import { countOf, size } from '../../figures.ts'
-import { ownersCommand } from '../../files/directory-owner.ts'
-import { jsonText } from '../../json.ts'
-import { createLog } from '../../log/log.ts'
-import { type ExitCode, exitCodes, print } from '../../program.ts'
-import type { Config } from '../config/config.ts'
-import { Evictor, type Fate, fateFacts } from '../features/verify/remove-wrong.ts'
-import {
-  type Progress,
-  reportText,
-  type VerificationReport,
-  type WrongFile,
-} from '../features/verify/report.ts'
-import { verifyInThread } from '../features/verify/thread.ts'
-import { ProgressLine, printComplaint } from './terminal.ts'
+import { systemClock } from '../../../async/clock.ts'
+import { countOf, size } from '../../../figures.ts'
+import { ownersCommand } from '../../../files/directory-owner.ts'
+import { jsonText } from '../../../json.ts'
+import { createLog } from '../../../log/log.ts'
+import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
+import type { Config } from '../../config/config.ts'
+import { Evictor, type Fate, fateFacts } from './remove-wrong.ts'
+import { type Progress, reportText, type VerificationReport, type WrongFile } from './report.ts'
+import { verifyInThread } from './thread.ts'
 
 /**
  * Runs the command. The exit code is a failure when a file was wrong or could not be read, or when a Release file is not signed as the

@@ -1,10 +1,10 @@
 /**
  * The texts that commands write to standard error for people: complaints, and a line that shows the progress.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { errorLine } from '../../log/journal.ts'
-import type { LogLevel } from '../../log/log.ts'
-import { print } from '../../program.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { errorLine } from '../../../log/journal.ts'
+import type { LogLevel } from '../../../log/log.ts'
+import { print } from '../../../program.ts'
 
 /** Writes a sentence to standard error. `level` is its priority in the journal. */
 export function printComplaint(sentence: string, level: LogLevel = 'error'): Promise<void> {
