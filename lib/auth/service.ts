@@ -339,6 +339,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...stopStep('serve until a lull', serving, deadline => {
       stopping = true
       main.announceEnd()
+      checks.announceEnd()
       return untilLull(transfers, { clock, deadline })
     }),
     serves: true,
@@ -496,12 +497,15 @@ async function checkListener(
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
 ) {
   const { forwardAuth } = config
-  if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
+  if (forwardAuth === undefined) {
+    return { listen: async () => undefined, announceEnd: () => {}, close: async () => {} }
+  }
   const { checkServer, listenForChecks } = await import('./forward-auth/listener.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
     /** Listens at the inherited socket, if there is one. */
     listen: (socket?: InheritedSocket) => listenForChecks(server, socket ?? forwardAuth.listen),
+    announceEnd: () => server.announceEnd(),
     close: (deadline: AbortSignal) => server.close(deadline),
   }
 }
