@@ -30,14 +30,14 @@ import {
   ownerCookie,
   requestIdOf,
   stateOf,
-} from './login-state.ts'
+} from './cookies.ts'
 import { backAddress, loginAddress, type Saml } from './parts.ts'
 import { AGAIN, isAgain, type PostedMessage, readPost } from './post.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
 import { relayedTarget } from './relayed-target.ts'
-import { useOnce } from './replay-cache.ts'
-import { formPage, linkPage, redirect } from './send.ts'
-import { clientOf, verifyLogin } from './verify.ts'
+import { useOnce } from './used-answers.ts'
+import { formPage, linkPage, redirect } from './bindings.ts'
+import { clientOf, verifyLogin } from '../idp/idp-link.ts'
 
 interface Arrival {
   readonly saml: Saml

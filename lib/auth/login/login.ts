@@ -25,7 +25,7 @@ import {
   newFlowId,
   requestIdOf,
   stateOf,
-} from './login-state.ts'
+} from './cookies.ts'
 import {
   backAddress,
   type LoginKind,
@@ -35,8 +35,8 @@ import {
   safeReturn,
 } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
-import { redirect, sendMessage } from './send.ts'
-import { clientOf } from './verify.ts'
+import { redirect, sendMessage } from './bindings.ts'
+import { clientOf } from '../idp/idp-link.ts'
 
 export interface LoginStart {
   readonly returnTo: string

@@ -13,10 +13,10 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { UnreadAttributes } from '../session/unread-attributes.ts'
-import type { IdpMetadataSource } from './idp-metadata-source.ts'
+import type { IdpMetadataSource } from '../idp/metadata-source.ts'
 import type { FormStore, KeptForms } from './kept-forms.ts'
-import type { SharedIds, UsedIds } from './replay-cache.ts'
-import type { WorkerPool } from './worker/pool.ts'
+import type { SharedIds, UsedIds } from './used-answers.ts'
+import type { WorkerPool } from '../idp/worker/pool.ts'
 
 /** The parts the SAML service is given. */
 export interface SamlParts {

@@ -17,7 +17,7 @@ import { whyNotFulfilled } from '../access/rules.ts'
 import type { Session } from '../session/token.ts'
 import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
 import { cannotLogIn, challenge, needsLogin } from './login-needed.ts'
-import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
+import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './cookies.ts'
 import {
   backAddress,
   kindIn,
@@ -28,7 +28,7 @@ import {
 } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { notSent, resubmissionField } from './resubmission.ts'
-import { formPage, linkPage, redirect } from './send.ts'
+import { formPage, linkPage, redirect } from './bindings.ts'
 
 /** Answers GET /__authproxy-redirect. */
 export async function comeBack(saml: Saml, request: Request): Promise<Response> {

@@ -14,9 +14,9 @@ import { type FailureCode, failures } from '../pages/failures.ts'
 import { idpStatuses } from '../pages/idp-statuses.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
-import { type LoginState, stateOf } from './login-state.ts'
+import { type LoginState, stateOf } from './cookies.ts'
 import type { Saml } from './parts.ts'
-import type { WorkerReason } from './worker/pool.ts'
+import type { WorkerReason } from '../idp/worker/pool.ts'
 
 /** What is wrong with a message whose texts others share. */
 type SharedReason =

@@ -26,7 +26,7 @@ import type { Config } from '../config/config.ts'
 import type { NotKept } from '../pages/failures.ts'
 import type { Session } from '../session/token.ts'
 import type { Form, WithheldForm } from './kept-forms.ts'
-import { dropFlow, flowIdIn, idLengths, ownerOf, stateOf } from './login-state.ts'
+import { dropFlow, flowIdIn, idLengths, ownerOf, stateOf } from './cookies.ts'
 import type { Saml } from './parts.ts'
 
 /** The three media types that an HTML form can have. */

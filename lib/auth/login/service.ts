@@ -23,10 +23,10 @@ import {
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
 import { UnreadAttributes } from '../session/unread-attributes.ts'
 import { takeAssertion } from './acs.ts'
-import { IdpMetadataSource } from './idp-metadata-source.ts'
+import { IdpMetadataSource } from '../idp/metadata-source.ts'
 import { KeptForms } from './kept-forms.ts'
 import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
-import { lastOwner } from './login-state.ts'
+import { lastOwner } from './cookies.ts'
 import {
   decryptionTries,
   type LoginKind,
@@ -37,10 +37,10 @@ import {
   safeReturn,
 } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
-import { openReplayCache, type UsedIds } from './replay-cache.ts'
+import { openReplayCache, type UsedIds } from './used-answers.ts'
 import { type FormSender, type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
-import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
+import { loginBounds, logoutBounds, WorkerPool } from '../idp/worker/pool.ts'
 
 /** Moments for the metrics page, since the epoch; undefined when there is none. */
 export type SamlReadings = Readonly<ReturnType<typeof readingsOf>>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { verify } from '../../../lib/auth/login/verify.ts'
+import { verify } from '../../../lib/auth/idp/idp-link.ts'
 import { logoutRequestXml } from '../../../lib/saml/binding/message-xml.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { makeClient } from '../../fixtures/http/origin-client.ts'

@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import type { SharedParts } from '../../../lib/auth/login/parts.ts'
-import { useOnce } from '../../../lib/auth/login/replay-cache.ts'
+import { useOnce } from '../../../lib/auth/login/used-answers.ts'
 
 type Said = 'first' | 'again' | 'away'
 

@@ -8,8 +8,8 @@ import type { Request } from '../../http/message/message.ts'
 import { networkOf } from '../../ip.ts'
 import type { ResponseRules } from '../../saml/response/verify-response.ts'
 import { type RefusedMessage, responseLimits } from '../../saml/xml/message.ts'
-import type { Saml } from './parts.ts'
-import type { Refusal } from './refusal-page.ts'
+import type { Saml } from '../login/parts.ts'
+import type { Refusal } from '../login/refusal-page.ts'
 import { type Client, WorkerFailure } from './worker/pool.ts'
 
 /** Checks a message with these keys. */
