@@ -36,7 +36,7 @@ import { SessionIdentity } from './identity/session-identity.ts'
 import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
-import { lastOwner, stateOf } from './login/cookies.ts'
+import { loginCookies } from './login/cookies.ts'
 import { formReader } from './login/resubmission.ts'
 import { type CreateSamlService, createSamlService } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
@@ -170,7 +170,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   // Pages, sessions and logins.
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
   const page = pageMaker(random, () => rules().brand)
-  const opener = { keys, clock, config: () => rules().config.saml }
+  const cookies = loginCookies({ keys, clock, random, config: () => rules().config.saml })
   const failurePage = failurePageMaker({
     ...tools,
     page,
@@ -183,8 +183,9 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       },
     },
     sender: request => {
-      if (lastOwner(opener, request) !== undefined) return 'user'
-      return stateOf(opener, request).cookieState === 'state' ? 'login' : 'other'
+      const { owner, state } = cookies(request)
+      if (owner !== undefined) return 'user'
+      return state.cookieState === 'state' ? 'login' : 'other'
     },
   })
   const sessions = new Sessions({
@@ -197,7 +198,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     groupTable: () => rules().groupNames?.table,
   })
   const metrics = new AuthMetrics()
-  const parts = { keys, sessions, failurePage, page, clock, random, clientAddress, shared }
+  const parts = { keys, sessions, cookies, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
     ...parts,
     config: () => rules().config.saml,

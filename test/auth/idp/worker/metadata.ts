@@ -3,10 +3,7 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
-import {
-  IdpMetadataSource,
-  type SourceParts,
-} from '../../../../lib/auth/idp/metadata-source.ts'
+import { IdpMetadataSource, type SourceParts } from '../../../../lib/auth/idp/metadata-source.ts'
 import {
   metadataBounds,
   type PoolBounds,
