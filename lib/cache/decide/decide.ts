@@ -306,7 +306,7 @@ function decided(
 }
 
 /** Whether the answer is the same for all clients that may have the file. */
-export function isForAll(admitted: AdmittedFile): boolean {
+function isForAll(admitted: AdmittedFile): boolean {
   return admitted.admission.allow !== 'passthrough' && !hasOwnAnswer(admitted)
 }
 
