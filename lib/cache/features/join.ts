@@ -2,6 +2,7 @@
  * Opens the features of a service in the order of their list, and joins them to the core when its parts are made.
  */
 import type { StopStep } from '../../daemon.ts'
+import type { RefuseTunnel } from '../answer/connect.ts'
 import type { AnswerStep } from '../answer/step.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { Suite } from '../suites/generation.ts'
@@ -21,6 +22,9 @@ export interface JoinedFeatures {
   readonly reports: readonly FeatureReport[]
   readonly answers: ReadonlyMap<string, CommandAnswering>
   readonly keeps: (digest: string) => boolean
+  readonly refuseTunnel: readonly RefuseTunnel[]
+  /** The feature that intercepts HTTPS; its members are undefined without one. */
+  readonly interception: Pick<Joints, 'interceptTunnel' | 'tlsListener' | 'https'>
   readonly adopted: (suite: Suite) => void
   /** Returns the problems, each in one sentence. */
   readonly reload: (authorities: readonly string[] | undefined) => readonly string[]
@@ -53,6 +57,8 @@ export async function joinFeatures(
   return {
     steps: each('step'),
     reports: each('report'),
+    refuseTunnel: each('refuseTunnel'),
+    interception: all.find(({ https }) => https !== undefined) ?? {},
     answers: new Map(each('answers').flatMap(answers => Object.entries(answers))),
     keeps: digest => keepers.some(keeps => keeps(digest)),
     adopted: suite => {

@@ -35,15 +35,12 @@ const gauges = {
     'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
-  distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
-  authority_expiry_timestamp_seconds:
-    'When the certificate of the CA ends, seconds since the epoch.',
   store_writable:
     '1 while the store takes new content, 0 while the disk fails or other programs fill it.',
 } as const
 
-/** The functions that read the gauges; undefined for one that does not exist, such as the end of a CA without a CA. */
-export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
+/** The functions that read the gauges. */
+export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 /** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
 export interface SuiteBehind {
@@ -217,8 +214,7 @@ export class CacheMetrics {
     ends: () => readonly SignatureOfSuite[] = () => [],
   ): void {
     for (const [name, help] of Object.entries(gauges)) {
-      const read = reads[name as keyof Gauges]
-      if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
+      this.#metrics.reading({ name: `cachesvc_${name}`, help }, reads[name as keyof Gauges])
     }
     measureProcess(this.#metrics)
     const signatures = {

@@ -1,14 +1,13 @@
 /**
  * The values and functions that the pages get from the rest of the service. All of them only read.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { JsonObject } from '../../json.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
-import type { HttpsMode, HttpsState } from '../features/intercept/https.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/found.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
@@ -74,6 +73,34 @@ export interface OperationsSources {
   readonly features: readonly FeatureReport[]
   /** Explains how a request for this URL would be answered. It must not use the network, because clients can call it. */
   readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
+}
+
+/** Whether tunnels are carried through unread, intercepted and cached, or refused. */
+export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
+
+/** The CA that issues certificates, and the clients that do not trust it. */
+export interface HttpsState {
+  readonly subject: string
+  /** The SHA-256 of the certificate, in upper-case hex with colons. */
+  readonly fingerprint: string
+  readonly notAfter: Milliseconds
+  readonly expiresSoon: boolean
+  /** The time for which tunnels of a client that rejected a certificate are not intercepted; 0 switches that off. */
+  readonly remembered: Milliseconds
+  readonly distrusting: readonly Distrust[]
+}
+
+/** A client that rejected the certificate of a host. */
+export interface Distrust {
+  readonly client: string
+  readonly host: string
+  readonly since: Milliseconds
+}
+
+/** What the pages get from the feature that intercepts HTTPS. */
+export interface HttpsPages
+  extends Pick<OperationsSources, 'https' | 'certificate' | 'revocationList'> {
+  readonly mode: () => HttpsMode
 }
 
 /** An open listener. */
