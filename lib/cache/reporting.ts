@@ -8,7 +8,9 @@ import type { TargetUri } from '../http/message/target.ts'
 import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { MetricFacts } from '../metrics.ts'
+import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
+import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { Builds } from './features/builds/builds.ts'
 import type { JoinedFeatures } from './features/join.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
@@ -60,7 +62,10 @@ interface OperationsParts
   /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
   readonly joined: JoinedFeatures
-  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
+  readonly builds: Pick<Builds, 'all' | 'bytes'>
+  readonly around: AnswerStep
+  readonly sentCredentials: SentCredentials
+  readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */
@@ -161,10 +166,9 @@ export async function operationsOf(parts: OperationsParts) {
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url =>
-      explain(url, {
+    explain: request =>
+      explain(request, {
         ...parts,
-        rules: rules(),
         parents,
         origins,
         refusedAddresses: authority => origin.dialler.refusedAddresses(authority),

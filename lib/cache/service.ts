@@ -25,6 +25,8 @@ import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
+import { SentCredentials } from './decide/sent-credentials.ts'
+import { buildAnswers } from './features/builds/build-answers.ts'
 import { Builds } from './features/builds/builds.ts'
 import { missingFiles } from './features/builds/missing-files.ts'
 import type { Feature } from './features/feature.ts'
@@ -37,7 +39,7 @@ import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { OpenListeners, places, serverLimits, statusLine } from './listening.ts'
 import type { LiveEvents } from './operations/live.ts'
 import { CacheMetrics } from './operations/metrics.ts'
-import type { Listener } from './operations/sources.ts'
+import type { Listener, OperationsSources } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { limitsOfClient } from './policy/policy.ts'
 import { operationsOf } from './reporting.ts'
@@ -84,6 +86,8 @@ export type CacheService = Service & {
   }
   /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
+  /** What a request would get now, and why. */
+  readonly explain: OperationsSources['explain']
 }
 
 /** The options, and the parts that are open before the rest of the service is made. */
@@ -191,18 +195,23 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     onTooMany: onTooManyConnections(counted, clock),
   })
   const watched = { ...counted, listening, clients, warnings, joined }
+  const sentCredentials = new SentCredentials(clock)
+  const around = buildAnswers({ builds, store, suites })
   const pages = await operationsOf({
     ...parts,
     ...answers,
     shared,
     builds,
+    around,
+    sentCredentials,
     unreferenced,
     ...watched,
   })
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds,
+    around,
+    sentCredentials,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -295,7 +304,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       await store.idle()
     }
   }
-  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle }
+  const { explain } = pages.sources
+  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle, explain }
 }
 
 /** The parts that a reload changes and a stop ends. */

@@ -70,7 +70,7 @@ export function control(parts: ControlParts): RequestHandler {
         return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
-        const { text, understood } = explanationText(await sources.explain(String(of)))
+        const { text, understood } = explanationText(await sources.explain({ url: String(of) }))
         return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':

@@ -3,7 +3,7 @@
  */
 import type { StopStep } from '../../daemon.ts'
 import type { RefuseTunnel } from '../answer/connect.ts'
-import type { AnswerStep } from '../answer/step.ts'
+import type { AnswerStep } from '../answer/answer-step.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { Suite } from '../suites/generation.ts'
 import type {

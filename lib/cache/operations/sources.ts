@@ -7,6 +7,7 @@ import type { JsonObject } from '../../json.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
+import type { ContentSource } from '../decide/decide.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/found.ts'
@@ -20,6 +21,7 @@ import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
+import type { ExplainedRequest } from './explain.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>
@@ -72,7 +74,9 @@ export interface OperationsSources {
   /** What the features say of themselves, in their order. */
   readonly features: readonly FeatureReport[]
   /** Explains how a request for this URL would be answered. It must not use the network, because clients can call it. */
-  readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
+  readonly explain: (
+    request: ExplainedRequest,
+  ) => readonly Explanation[] | Promise<readonly Explanation[]>
 }
 
 /** Whether tunnels are carried through unread, intercepted and cached, or refused. */
@@ -148,13 +152,19 @@ interface DelayOfSuite {
   readonly changes: () => ChangeCount | 'unknown' | undefined
 }
 
-/** One finding of `explain` about a URL, such as "Admitted by" and the rule. */
+/** One finding of `explain` about a request, such as "Admitted by" and the rule. */
 export interface Explanation {
   readonly question: string
   readonly answer: string
-  /** The expected outcome of a request. Only the first finding has it. */
+  /** The expected outcome of a request. Only the first finding has it, and the two members below. */
   readonly fate?: RequestFate | undefined
+  /** The reason in the word that the log has for it. */
+  readonly because?: string | undefined
+  /** The sources of the answer in the order in which they are tried; none when the client gets no file. */
+  readonly from?: readonly AnswerSource[] | undefined
 }
+
+export type AnswerSource = ContentSource | 'store'
 
 /**
  * The expected outcome of a request:
