@@ -11,7 +11,6 @@ import type { MetricFacts } from '../metrics.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
-import type { Builds } from './features/builds/builds.ts'
 import type { JoinedFeatures } from './features/join.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
@@ -62,8 +61,7 @@ interface OperationsParts
   /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
   readonly joined: JoinedFeatures
-  readonly builds: Pick<Builds, 'all' | 'bytes'>
-  readonly around: AnswerStep
+  readonly around: AnswerStep | undefined
   readonly sentCredentials: SentCredentials
   readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
@@ -88,8 +86,6 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
-    builds: () => parts.builds.all.length,
-    build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
     unreferenced_files: () => parts.unreferenced.figures?.files ?? 0,
     damaged_contents: () => store.damaged,
@@ -155,7 +151,6 @@ export async function operationsOf(parts: OperationsParts) {
     health: () => store.health(),
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
-    builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     unreferenced: () => parts.unreferenced.figures,
     shared: () => parts.shared?.state,
     features: parts.joined.reports,

@@ -23,12 +23,8 @@ import { newPseudonym } from './answer/answerer.ts'
 import { connectHandler } from './answer/connect.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import { SentCredentials } from './decide/sent-credentials.ts'
-import { buildAnswers } from './features/builds/build-answers.ts'
-import { Builds } from './features/builds/builds.ts'
-import { missingFiles } from './features/builds/missing-files.ts'
 import type { Feature } from './features/feature.ts'
 import { type JoinedFeatures, joinFeatures, openFeatures } from './features/join.ts'
 import type { OpenedSharedStore } from './features/shared/opening.ts'
@@ -169,25 +165,18 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
   await answers.delays.start()
-  const builds = await Builds.open({
-    cacheDirectory: config.cacheDirectory,
-    store,
-    clock,
-    log: log.child({ part: 'builds' }),
-    settings: () => buildSettings(settings.config),
-  })
+  const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
+  answers.adoptedListeners.push(joined.adopted)
   const unreferenced = await UnreferencedPackages.start({
     cacheDirectory: config.cacheDirectory,
     store,
     suites,
     clock,
     log: log.child({ part: 'store' }),
-    stays: digest => builds.keeps(digest),
+    stays: joined.keeps,
     after: () => settings.config.retention.unreferenced,
     onRemoved: bytes => metrics.removedUnreferenced(bytes),
   })
-  const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
-  answers.adoptedListeners.push(joined.adopted)
   const warnings = () => settings.warnings
   const clients = new Clients({
     clock,
@@ -196,13 +185,11 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   })
   const watched = { ...counted, listening, clients, warnings, joined }
   const sentCredentials = new SentCredentials(clock)
-  const around = buildAnswers({ builds, store, suites })
   const pages = await operationsOf({
     ...parts,
     ...answers,
     shared,
-    builds,
-    around,
+    around: joined.step,
     sentCredentials,
     unreferenced,
     ...watched,
@@ -210,7 +197,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    around,
+    around: joined.step,
     sentCredentials,
     operations: pages.operations,
   })
@@ -230,7 +217,6 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     ...options,
     ...answers,
     opened,
-    builds,
     unreferenced,
     listening,
     settings,
@@ -273,14 +259,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       sources: pages.sources,
       store,
       negative: answers.negative,
-      builds,
       retention: { clock, store, unreferenced },
-      fetchMissing: missingFiles({
-        builds,
-        fetcher: answers.fetcher,
-        rules,
-        log: log.child({ part: 'builds' }),
-      }),
       updates: answers.updates,
       delayed: { ...answers, store, clock },
       rules,
@@ -313,7 +292,6 @@ interface RunningParts
   extends OpenParts,
     Pick<AnswerParts, 'fetcher' | 'suites' | 'delays' | 'changes'> {
   readonly opened: OpenedSharedStore | undefined
-  readonly builds: Builds
   readonly unreferenced: UnreferencedPackages
   readonly listening: OpenListeners
   readonly settings: RulesInForce
@@ -356,16 +334,10 @@ async function openShared(
   })
 }
 
-/** The settings of builds. Builds never take more than half of the quota, because retention does not remove what they keep. */
-function buildSettings({ builds, retention }: Config): Config['builds'] {
-  const half = retention.size === 0 ? Number.POSITIVE_INFINITY : retention.size / 2
-  return { ...builds, size: Math.min(builds.size, half) }
-}
-
 /** Gives the store the rules of retention and of new checks. */
-function retain({ store, settings, suites, builds }: RunningParts): void {
+function retain({ store, settings, suites, joined }: RunningParts): void {
   const { retention, expiration, verification } = settings.config
-  const standing = (digest: string) => (builds.keeps(digest) ? 'recorded' : suites.standing(digest))
+  const standing = (digest: string) => (joined.keeps(digest) ? 'recorded' : suites.standing(digest))
   store.retain({ ...retention, ...expiration, standing })
   store.recheckAfter(verification.maxAge)
 }
@@ -411,7 +383,7 @@ function stopSteps(
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
   const { listening, settings, clock, store, fetcher, delays, suites, joined } = parts
-  const { origin, days, live, builds } = parts
+  const { origin, days, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
     yield* fetcher.underWay()
@@ -444,7 +416,6 @@ function stopSteps(
     stopStep('finish uploads to the shared store', 5000, async signal => {
       await parts.opened?.close(signal)
     }),
-    stopStep('write the records of builds', 10_000, () => builds.close()),
     ...joined.stops('last'),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),

@@ -13,8 +13,8 @@ import type { JsonObject } from '../../json.ts'
 import type { Log } from '../../log/log.ts'
 import type { Metrics } from '../../metrics.ts'
 import type { ExitCode } from '../../program.ts'
-import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
+import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
@@ -124,7 +124,7 @@ export interface Core extends Ground {
 
 /** The places where a running feature joins. Each is optional. */
 export interface Joints {
-  /** A step around the answer to each request for a file. */
+  /** The step around the answers to requests that name it. One feature can have it. */
   readonly step?: AnswerStep
   /** Whether a content has to stay, whatever retention says. It is called for many contents in a row and must answer at once. */
   readonly keeps?: (digest: string) => boolean

@@ -2,8 +2,8 @@
  * Opens the features of a service in the order of their list, and joins them to the core when its parts are made.
  */
 import type { StopStep } from '../../daemon.ts'
-import type { RefuseTunnel } from '../answer/connect.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
+import type { RefuseTunnel } from '../answer/connect.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { Suite } from '../suites/generation.ts'
 import type {
@@ -18,7 +18,8 @@ import type {
 
 /** What all features together give the core. Its lists are fixed when the service starts. */
 export interface JoinedFeatures {
-  readonly steps: readonly AnswerStep[]
+  /** The step around answers; undefined when no feature has one. */
+  readonly step: AnswerStep | undefined
   readonly reports: readonly FeatureReport[]
   readonly answers: ReadonlyMap<string, CommandAnswering>
   readonly keeps: (digest: string) => boolean
@@ -55,7 +56,7 @@ export async function joinFeatures(
   const [keepers, listeners, reloads] = [each('keeps'), each('adopted'), each('reload')]
   const [quiets, stops] = [each('quiet'), each('stops').flat()]
   return {
-    steps: each('step'),
+    step: each('step')[0],
     reports: each('report'),
     refuseTunnel: each('refuseTunnel'),
     interception: all.find(({ https }) => https !== undefined) ?? {},

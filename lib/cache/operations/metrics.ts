@@ -19,8 +19,6 @@ const gauges = {
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
-  builds: 'Builds that are recorded or locked.',
-  build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   unreferenced_files:
     'Stored packages that no index names any more, as of the last look; 0 unless `retention.unreferenced` is set.',

@@ -41,8 +41,6 @@ export interface OperationsSources {
   readonly addresses: () => readonly string[]
   /** The removed contents whose files the file system could not delete. */
   readonly unremovable: () => UnremovableContents
-  /** The number of builds, and the bytes of the contents that are kept for them. */
-  readonly builds: () => { readonly count: number; readonly bytes: number }
   readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined

@@ -12,8 +12,8 @@ import {
   type ChangingOptions,
   changingArchives,
 } from '../../fixtures/archive/changing-archive.ts'
-import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { type Settings, TestCache } from '../../fixtures/cache/cache.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { file, reply, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'

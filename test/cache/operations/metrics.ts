@@ -11,8 +11,6 @@ function metrics(): CacheMetrics {
     ...{ files_being_written: none, stored_objects: none, stored_bytes: none },
     ...{
       damaged_contents: none,
-      builds: none,
-      build_bytes: none,
       unremovable_contents: none,
       filesystem_free_bytes: none,
       store_writable: none,
