@@ -7,7 +7,7 @@ import { type RequestDirectives, requestDirectives } from '../../http/message/ca
 import type { Request } from '../../http/message/message.ts'
 import { runsInCircle } from '../../http/message/via.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { proofOf } from '../fetch/found.ts'
+import { proofOf } from '../fetch/wanted-file.ts'
 import {
   type AdmittedTarget,
   admitClient,
