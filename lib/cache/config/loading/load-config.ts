@@ -7,9 +7,9 @@ import { dirname, resolve } from 'node:path'
 import type { LoadResult } from '../../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
-import { isIpLiteral } from '../../../http/message/target.ts'
 import { AddressSet } from '../../../ip.ts'
 import { isRecord, type JsonObject } from '../../../json.ts'
+import { settingsChecks } from '../../features/settings.ts'
 import {
   type Config,
   configOf,
@@ -20,7 +20,6 @@ import {
   type UserEnvironment,
 } from '../config.ts'
 import { checkKnownArchives, type KnownArchive } from '../known-archives.ts'
-import { sharedStore } from '../setting-groups.ts'
 import { formerSettings, settings } from '../settings.ts'
 import { checkRouting } from './check-routing.ts'
 
@@ -100,7 +99,7 @@ export function configCheck(
     problems.push(
       ...routing.problems,
       ...sameListener(checked.value),
-      ...sharedStoreProblems(found, checked.value),
+      ...settingsChecks.flatMap(check => check(found, checked.value)),
     )
     const warnings = [
       ...former,
@@ -150,32 +149,6 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
       ? []
       : [{ path: ['listen', index], at: 'value', text: `the same as listen[${first}]; remove one` }]
   })
-}
-
-/** Whether a setting of the shared store differs from its default. `--dump-config` writes defaults into files as well. */
-function isChanged([name, value]: readonly [string, unknown]): boolean {
-  const page = sharedStore.members?.[name]?.page
-  const usual = page !== undefined && 'setting' in page ? page.setting.default : undefined
-  return value !== usual
-}
-
-/** Problems with the URL of the bucket, which needs a host and a name. */
-function sharedStoreProblems(found: unknown, values: FileValues): Remark[] {
-  const { url, style } = values.sharedStore
-  const problem = (text: string): Remark[] => [
-    { path: ['shared_store', 'url'], at: url === undefined ? 'key' : 'value', text },
-  ]
-  if (url === undefined) {
-    const others = valueAt(found, ['shared_store'])
-    const any = isRecord(others) && Object.entries(others).some(isChanged)
-    return any ? problem('is missing; write the URL of the bucket, or remove the group') : []
-  }
-  if (style === 'path' && url.path === '/') {
-    return problem('names no bucket; write it behind the host, or set style: host')
-  }
-  return style === 'host' && (isIpLiteral(url.host) || !url.host.includes('.'))
-    ? problem('has no bucket before the first dot of its host; set style: path')
-    : []
 }
 
 /** Warnings about values that are valid but may not do what the operator expects. */
