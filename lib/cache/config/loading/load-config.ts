@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { LoadResult } from '../../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
+import { checkRelations } from '../../../config/relations.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
 import { AddressSet } from '../../../ip.ts'
 import { isRecord, type JsonObject } from '../../../json.ts'
@@ -87,8 +88,8 @@ export function configCheck(
   return found => {
     const { kept, problems, warnings: former } = withoutFormer(found)
     const checked = checkFile(kept)
-    problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
+    const related = checkRelations(settings, kept, checked.value)
     const without = configOf(checked.value, overrides, surroundings)
     const value = mirrors?.ok ? { ...without, knownArchives: mirrors.value } : without
     const lines = mirrors?.ok === false ? mirrors.problems : []
@@ -97,6 +98,7 @@ export function configCheck(
     )
     const routing = checkRouting(value)
     problems.push(
+      ...related.problems,
       ...routing.problems,
       ...sameListener(checked.value),
       ...settingsChecks.flatMap(check => check(found, checked.value)),
@@ -130,13 +132,6 @@ function without(tree: unknown, [step = '', ...below]: readonly string[]): unkno
   if (!isRecord(tree)) return tree
   const { [step]: member, ...others } = tree
   return below.length === 0 ? others : { ...others, [step]: without(member, below) }
-}
-
-function listenTwice(found: unknown): Remark[] {
-  if (valueAt(found, ['listen']) === undefined) return []
-  return ['listen_address', 'listen_port', 'alternative_ports']
-    .filter(key => valueAt(found, [key]) !== undefined)
-    .map(key => ({ path: [key], at: 'key', text: 'not together with listen; move it there' }))
 }
 
 /** Problems with places that are listed twice, because the second listener at one place cannot open. */

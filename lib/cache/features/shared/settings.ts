@@ -17,10 +17,8 @@ import {
   optionalSetting,
   setting,
   type ValuesOf,
-  valueAt,
 } from '../../../config/settings.ts'
 import { isIpLiteral, parseUri, type TargetUri } from '../../../http/message/target.ts'
-import { isRecord } from '../../../json.ts'
 
 /** The URL of a bucket, which has neither credentials nor a query. */
 const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: { type: 'string' } }, found =>
@@ -58,11 +56,13 @@ const sharedStore = group(
       ),
     style: setting(oneOf('path', 'host'), 'path')
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
       ),
     region: setting(region, 'us-east-1')
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
       ),
@@ -71,45 +71,34 @@ const sharedStore = group(
       'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
     )
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
       ),
-    expire: setting(duration('0s', '3650d'), '30d').says(
-      'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
-    ),
+    expire: setting(duration('0s', '3650d'), '30d')
+      .needs('shared_store.url')
+      .says(
+        'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
+      ),
   },
 )
 
 export const sharedStoreSettings = {
   root: { shared_store: sharedStore },
-  check: sharedStoreProblems,
+  check: bucketProblems,
 }
 
 /** Problems with the URL of the bucket, which needs a host and a name. */
-function sharedStoreProblems(
-  found: unknown,
-  values: { readonly sharedStore: ValuesOf<typeof sharedStore> },
+function bucketProblems(
+  _found: unknown,
+  { sharedStore: { url, style } }: { readonly sharedStore: ValuesOf<typeof sharedStore> },
 ): Remark[] {
-  const { url, style } = values.sharedStore
-  const problem = (text: string): Remark[] => [
-    { path: ['shared_store', 'url'], at: url === undefined ? 'key' : 'value', text },
-  ]
-  if (url === undefined) {
-    const others = valueAt(found, ['shared_store'])
-    const any = isRecord(others) && Object.entries(others).some(isChanged)
-    return any ? problem('is missing; write the URL of the bucket, or remove the group') : []
-  }
+  if (url === undefined) return []
+  const problem = (text: string): Remark[] => [{ path: ['shared_store', 'url'], at: 'value', text }]
   if (style === 'path' && url.path === '/') {
     return problem('names no bucket; write it behind the host, or set style: host')
   }
   return style === 'host' && (isIpLiteral(url.host) || !url.host.includes('.'))
     ? problem('has no bucket before the first dot of its host; set style: path')
     : []
-}
-
-/** Whether a setting of the shared store differs from its default. `--dump-config` writes defaults into files as well. */
-function isChanged([name, value]: readonly [string, unknown]): boolean {
-  const page = sharedStore.members?.[name]?.page
-  const usual = page !== undefined && 'setting' in page ? page.setting.default : undefined
-  return value !== usual
 }
