@@ -1,6 +1,6 @@
 /**
  * A feature can be deleted: outside of its folder and its tests, `features.ts` alone imports files of it, and no feature imports another.
- * `tools/without` tries it; this is the cheap part.
+ * `tools/without.ts` tries it; this is the cheap part.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
