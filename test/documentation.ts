@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
-import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
+import { failureTable } from '../lib/auth/pages/failures.ts'
 import { claims } from '../lib/auth/session/claim.ts'
 import { packageRoot } from '../lib/package.ts'
 import { designWithMap } from '../tools/source-map.ts'
@@ -137,10 +137,10 @@ t.test('every reason word of authproxy is explained', t => {
     `${word}_…`,
   ]
   const words = [
-    ...Object.entries(failures)
+    ...Object.entries(failureTable().codes)
       .filter(([, { category }]) => category === 'PROXY-ERROR')
       .map(([code]) => code),
-    ...Object.keys(whyNotKept),
+    ...Object.keys(failureTable().notKept),
     ...union('lib/saml/response/check-assertion.ts', 'AssertionReason'),
     ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
   ]

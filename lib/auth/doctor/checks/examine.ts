@@ -119,6 +119,11 @@ function warnings({ from, warnings }: Examination) {
   return warnings.map(warning => doubtfulFinding(warning, 'see authproxy.yaml(5)'))
 }
 
+/** The names of all checks. */
+export function checkNames(): readonly string[] {
+  return checks.map(({ name }) => name)
+}
+
 /** Examines an instance. Never throws. */
 export async function* examine(examination: Examination): AsyncGenerator<Diagnosis> {
   try {
