@@ -9,6 +9,7 @@ import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
 import { failureTable } from '../lib/auth/pages/failures.ts'
 import { claims } from '../lib/auth/session/claim.ts'
 import { packageRoot } from '../lib/package.ts'
+import { troubleshootingWithFailures } from '../tools/failure-list.ts'
 import { designWithMap } from '../tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 import { Sources } from './fixtures/recorded/source-words.ts'
@@ -28,9 +29,10 @@ function files(folder: string, ending: string): string[] {
 
 const documents = files('.', '.md')
 
-t.test('the map in docs/design.md is what the first comments say', t => {
-  const [path, content] = designWithMap(root)
-  t.equal(read(path), content, 'run `npm run manual`')
+t.test('the map of the source and the list of failures are what the source says', t => {
+  for (const [path, content] of [designWithMap(root), troubleshootingWithFailures(root)]) {
+    t.equal(read(path), content, `${path}: run \`npm run manual\``)
+  }
   t.end()
 })
 
