@@ -18,10 +18,9 @@ import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
-import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
-import { type Admission, admit } from './gate/admission.ts'
+import { type Admission, admit, admittedFields } from './gate/admission.ts'
 import {
   type DeniedRequest,
   formNotKept,
@@ -145,12 +144,17 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
     case 'anyone':
     case 'preflight':
     case 'authenticated': {
-      const admission = admit(verdict, asked)
-      if ('refusal' in admission) return admission.refusal
-      const { session } = admission
-      return session === undefined
-        ? passOpen(asked, admission)
-        : authenticated(asked, admission, session)
+      const { identity } = asked.rules
+      const admitted = admit(verdict, asked, session => {
+        return session === undefined ? Fields.empty : identity.of(session)
+      })
+      return continueWhenReady(admitted, (admission): Answer<A> => {
+        if ('refusal' in admission) return admission.refusal
+        const { session } = admission
+        return session === undefined
+          ? passOpen(asked, admission)
+          : authenticated(asked, admission, session)
+      })
     }
     case 'renewal': {
       const { session } = verdict
@@ -176,7 +180,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
 
 function authenticated<A extends Response | TakenOver>(
   asked: Asked<A>,
-  { because }: Admission,
+  { because, identity }: Admission,
   session: ReadSession,
 ): Answer<A> {
   const { request, place, client, saml, parts } = asked
@@ -191,7 +195,7 @@ function authenticated<A extends Response | TakenOver>(
   } as const
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
-    return { request: own, original: request, session, public: false, place, client }
+    return { request: own, original: request, session, identity, public: false, place, client }
   }
   return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
     if ('request' in opened) {
@@ -212,14 +216,16 @@ function authenticated<A extends Response | TakenOver>(
 /** Forwards a request that passes without a session. */
 function passOpen<A extends Response | TakenOver>(
   asked: Asked<A>,
-  { because, passthrough, cookies, until }: Admission,
+  admission: Admission,
 ): Promise<A | Response> {
+  const { because, identity, passthrough, until } = admission
   const { request: original, place, client } = asked
   original.holder = until === undefined ? passedWithoutSession : { until }
-  const { fields } = original
-  const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
+  const fields = admittedFields(admission, original.fields)
+  const request = fields === original.fields ? original : withFields(original, fields)
   const isPublic = because !== 'passthrough-token'
-  const admitted = { request, original, session: undefined, public: isPublic, place, client }
+  const session = undefined
+  const admitted = { request, original, session, identity, public: isPublic, place, client }
   return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 

@@ -146,10 +146,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       const tokens = new IdentityTokens({ keys, clock, config: from })
       const identity = new SessionIdentity({ config: from, tokens })
       const life = { closing: closing.signal, endless }
-      return {
-        identity,
-        backend: new Backend({ config: from, clock, instanceId, ...life, identity }),
-      }
+      return { identity, backend: new Backend({ config: from, clock, instanceId, ...life }) }
     },
   })
   const rules = inForce.current
