@@ -28,8 +28,7 @@ import { watchClientIdentity } from './backend/client-identity.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
-import type { checkServer } from './forward-auth/listener.ts'
-import { ProbedChecks } from './forward-auth/probed-checks.ts'
+import { listenForChecks, shareState } from './features.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { SessionIdentity } from './identity/session-identity.ts'
@@ -51,7 +50,6 @@ import { endWithSessions } from './session/ending.ts'
 import { RevocationList, revocationsPath } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
-import type { openSharedState, SharedState } from './shared-state/shared-state.ts'
 
 export interface ServiceOptions {
   readonly config: Config
@@ -72,8 +70,6 @@ export interface ServiceOptions {
   /** Makes the key pair for SAML where there is no dynamic file yet. */
   readonly makePair?: KeyMakingOptions['makePair']
 }
-
-type OpenSharedState = typeof openSharedState
 
 /** A running instance, and its addresses. */
 export interface AuthService extends Service {
@@ -161,7 +157,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
-  const shared = await sharedState(config, { ...tools, revocations })
+  const shared = await shareState(config, { ...tools, revocations })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
 
   // Pages, sessions and logins.
@@ -206,7 +202,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules().backend.close()))
 
   // Servers.
-  const probed = new ProbedChecks({ keys, clock })
+  const common = {
+    clock,
+    requestId: requestIds(random),
+    onMalformed: (client: { address: string }, status: number, problem: string) =>
+      log.info('malformed request', { client: client.address, status, problem }),
+  }
+  const server = { ...common, limits: limitsOf(config) }
+  const judging = { keys, rules, saml, sessions, failurePage, instanceId, clock }
+  const checks = await listenForChecks(config, { ...judging, log, metrics, server })
   const steps: PipelineParts = {
     rules,
     saml,
@@ -219,7 +223,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       saml,
       rules,
       instanceId,
-      checkOf: nonce => probed.of(nonce),
+      checkOf: nonce => checks?.checkOf(nonce),
     }),
     documents: {
       'key-set': keySetHandler(() => keys.identity()),
@@ -228,12 +232,6 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     },
     page,
     readForm: formReader(clock),
-  }
-  const common = {
-    clock,
-    requestId: requestIds(random),
-    onMalformed: (client: { address: string }, status: number, problem: string) =>
-      log.info('malformed request', { client: client.address, status, problem }),
   }
   const problems = () => [
     ...(stopping || closing.signal.aborted ? ['the service stops'] : []),
@@ -257,9 +255,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
-  const checks = await checkListener(config, { ...steps, log, metrics, probed }, common)
   // Closed after the public listener: the edge forwards requests for as long as their checks are answered.
-  stop.unshift(stopStep('close the listener for checks', 1000, checks.close))
+  stop.unshift(
+    stopStep('close the listener for checks', 1000, async deadline => checks?.close(deadline)),
+  )
   // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
   const handle = (request: Request) =>
@@ -445,7 +444,7 @@ interface ListeningParts {
   readonly log: Log
   readonly main: HttpServer
   readonly adminServer: HttpServer
-  readonly checks: Awaited<ReturnType<typeof checkListener>>
+  readonly checks: Awaited<ReturnType<typeof listenForChecks>>
 }
 
 /**
@@ -465,7 +464,7 @@ async function listenAll(
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
-  const checksListen = await checks.listen(checksSocket)
+  const checksListen = await checks?.listen(checksSocket)
   const unit = `authproxy@${config.instance}`
   const mismatches = [
     mainSocket && otherSockets([listens], [config.listen], unit),
@@ -473,34 +472,6 @@ async function listenAll(
   ]
   for (const mismatch of mismatches) if (mismatch !== undefined) log.warn(mismatch)
   return { main: listens, admin: adminListens, checks: checksListen }
-}
-
-/** The state that instances share. Its code is loaded only when a store is configured. */
-async function sharedState(
-  { state }: Config,
-  parts: Omit<Parameters<OpenSharedState>[0], 'config'>,
-): Promise<SharedState | undefined> {
-  if (state === undefined) return undefined
-  const { openSharedState } = await import('./shared-state/shared-state.ts')
-  const log = parts.log.child({ part: 'state' })
-  return openSharedState({ ...parts, log, config: state })
-}
-
-/** The listener for the checks of an edge. Its code is loaded only when an edge is configured. */
-async function checkListener(
-  config: Config,
-  parts: Parameters<typeof checkServer>[0],
-  common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
-) {
-  const { forwardAuth } = config
-  if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
-  const { checkServer, listenForChecks } = await import('./forward-auth/listener.ts')
-  const server = checkServer(parts, { ...common, limits: limitsOf(config) })
-  return {
-    /** Listens at the inherited socket, if there is one. */
-    listen: (socket?: InheritedSocket) => listenForChecks(server, socket ?? forwardAuth.listen),
-    close: (deadline: AbortSignal) => server.close(deadline),
-  }
 }
 
 /**
