@@ -37,6 +37,7 @@ await run('without-auth', async () => {
     symlinkSync(join(packageRoot(), 'node_modules'), join(root, 'node_modules'))
     rmSync(join(root, 'lib/auth', feature), { recursive: true })
     rmSync(join(root, `lib/auth/doctor/checks/${feature}.ts`), { force: true })
+    rmSync(join(root, 'test/auth', feature), { recursive: true, force: true })
     for (const list of LISTS) deleteLines(join(root, list), feature)
     const gone = deleteTests(root)
     await print(`without ${feature}: ${gone.length} files of tests go with it\n`)
