@@ -16,7 +16,7 @@ import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/loading/load-config.ts'
-import type { Loaded, StartFinding } from '../features/feature.ts'
+import type { StartFinding, UsableConfig } from '../features/feature.ts'
 import { features } from '../features.ts'
 import { failuresFile } from '../pages/failure-records.ts'
 import { addedCommands, instanceOf, type Line } from './arguments.ts'
@@ -78,7 +78,7 @@ export async function command(line: Line): Promise<ExitCode> {
 
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
 async function serveInstance(
-  { value: config, from }: Loaded,
+  { value: config, from }: UsableConfig,
   load: () => Promise<LoadedConfig>,
 ): Promise<ExitCode> {
   traceSources()
@@ -141,7 +141,7 @@ const howToExplain =
   'explain takes the reference of a page, and the instance after it: authproxy explain REFERENCE INSTANCE'
 
 /** The checks of `--check-config` beyond the settings: the files the service reads at start, and the places it writes to. */
-async function checkAround(loaded: Loaded): Promise<ExitCode> {
+async function checkAround(loaded: UsableConfig): Promise<ExitCode> {
   const { value: config, from } = loaded
   const { readBrand } = await import('../pages/page.ts')
   const logo = readBrand(config).then(
@@ -163,7 +163,7 @@ async function checkAround(loaded: Loaded): Promise<ExitCode> {
 }
 
 /** Prints every setting with its source: the file, or its variable of the environment. */
-async function dumpConfig({ from }: Loaded): Promise<ExitCode> {
+async function dumpConfig({ from }: UsableConfig): Promise<ExitCode> {
   const [{ dumpSettings }, { problemPlace, readEnvironment }, { settings }] = await Promise.all([
     import('../../config/dump.ts'),
     import('../config/environment.ts'),

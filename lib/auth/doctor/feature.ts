@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../async/clock.ts'
 import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { type ExitCode, print } from '../../program.ts'
-import { type Feature, featureCommand, type Loaded } from '../features/feature.ts'
+import { type Feature, featureCommand, type UsableConfig } from '../features/feature.ts'
 import type { Diagnosis } from './check.ts'
 
 const command = featureCommand({
@@ -46,7 +46,7 @@ export const doctor: Feature = {
 }
 
 async function examineInstance(
-  { value: config, from, warnings }: Loaded,
+  { value: config, from, warnings }: UsableConfig,
   groups: number | undefined,
 ): Promise<ExitCode> {
   const [{ examine }, { linesOf, sumUp }] = await Promise.all([

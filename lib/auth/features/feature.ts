@@ -24,7 +24,7 @@ import type { Sessions } from '../session/sessions.ts'
 export interface Feature {
   readonly commands?: ReadonlyArray<AddedCommand<CommandContext>>
   /** What `--check-config` finds beyond the settings themselves. */
-  readonly findings?: (loaded: Loaded) => Promise<readonly StartFinding[]>
+  readonly findings?: (loaded: UsableConfig) => Promise<readonly StartFinding[]>
   /** What the log says at the start, a sentence each. */
   readonly warnings?: (config: Config, from: string) => Promise<readonly string[]>
   /** Judges the lines of a log by the rules of a configuration. */
@@ -38,11 +38,11 @@ export interface Feature {
   ) => Promise<ChecksListener | undefined>
 }
 
-export type Loaded = Extract<LoadedConfig, { readonly ok: true }>
+export type UsableConfig = Extract<LoadedConfig, { readonly ok: true }>
 
 /** What a command of a feature gets besides its line. */
 interface CommandContext {
-  readonly loaded: Loaded
+  readonly loaded: UsableConfig
 }
 
 /** Makes a command of a feature. */
@@ -105,6 +105,8 @@ export interface CheckingParts {
 export interface ChecksListener {
   /** Listens at the inherited socket, if there is one, and answers the address. */
   listen(socket?: InheritedSocket): Promise<CheckAddress | undefined>
+  /** Answers checks from now on, and closes each connection behind its answer. */
+  announceEnd(): void
   close(deadline: AbortSignal): Promise<void>
   /** The check that carried the question of `authproxy doctor` with this nonce. */
   checkOf(nonce: string): SeenCheck | undefined

@@ -12,6 +12,7 @@ export const forwardAuth: Feature = {
     const server = checkServer({ ...parts, probed }, parts.server)
     return {
       listen: socket => listenForChecks(server, socket ?? forwardAuth.listen),
+      announceEnd: () => server.announceEnd(),
       close: deadline => server.close(deadline),
       checkOf: nonce => probed.of(nonce),
     }
