@@ -24,7 +24,7 @@ interface Option {
 }
 
 interface Command {
-  /** `URL`, or `[PATTERN]` for an optional one. Spaces separate several. */
+  /** `URL`, `[PATTERN]` for an optional one, or `COMMAND...` for one or more at the end. Spaces separate several. */
   readonly operands?: string
   /** Operands without a meaning. */
   readonly ignores?: RegExp
@@ -68,11 +68,11 @@ type Invocation<P extends Program> =
 export class WrongUsage extends Error {}
 
 /** Runs the command of the arguments, or prints the help, the version or the fault of the arguments. */
-export async function obey<P extends Program>(
+export async function obey<P extends Program, Code extends number>(
   table: P,
   argv: readonly string[],
-  act: (line: CommandLine<P>) => Promise<ExitCode>,
-): Promise<ExitCode> {
+  act: (line: CommandLine<P>) => Promise<Code>,
+): Promise<Code | ExitCode> {
   try {
     const invocation = readArguments(table, argv, process.cwd())
     if (invocation.run === 'command') return await act(invocation.line)
@@ -208,7 +208,7 @@ function commandOf(
     const option = near !== undefined && Object.hasOwn(ownOptions, near)
     throw unknown(name, `command ${quoteText(typed)}`, option ? `--${near}` : near)
   }
-  if (operands.length > expected.length) {
+  if (operands.length > expected.length && expected.at(-1)?.endsWith('...') !== true) {
     const most = expected.length === 0 ? 'no argument' : expected.join(' ')
     throw new WrongUsage(`${run} takes ${most}, found ${quoteText(operands.join(' '))}`)
   }

@@ -36,7 +36,7 @@ function readMoment(text: string): ReadResult<number> {
 
 export const cachesvc = {
   name: 'cachesvc',
-  usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
+  usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...', 'run [OPTION]... -- COMMAND...'],
   about:
     'A caching proxy for APT archives. Files that one machine has fetched are served to the others from the cache, even while the archive cannot be reached. Each response says whether it came from the cache, and why.',
   commands: {
@@ -69,6 +69,10 @@ export const cachesvc = {
       operands: '[ACTION] [NAME] [FILE]',
       summary:
         'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
+    },
+    run: {
+      operands: 'COMMAND...',
+      summary: 'run a command with a proxy of its own, whose store stays in a directory',
     },
     retention: { summary: 'with --dry-run, list the files that are removed next, and why' },
     reload: { summary: 'have the running proxy read its configuration again' },
@@ -136,6 +140,18 @@ export const cachesvc = {
       default: 'bundle',
       read: oneOf(buildFormats, 'bundle, list or spdx'),
       help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
+    },
+    store: {
+      of: ['run'],
+      value: 'DIR',
+      read: pathOption,
+      help: 'keep the store in DIR and not in ~/.cache/cachesvc-run',
+    },
+    lock: {
+      of: ['run'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'write to FILE what the command was given; when there is a FILE, give the same, and fail on another package',
     },
     json: {
       of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build', 'retention'],

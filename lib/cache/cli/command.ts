@@ -15,7 +15,11 @@ import type { Line } from './arguments.ts'
 import { printComplaint } from './terminal.ts'
 
 /** Runs a command. Returns the exit code. */
-export async function command({ run, operands, options }: Line): Promise<ExitCode> {
+export async function command({ run, operands, options }: Line): Promise<number> {
+  if (run === 'run') {
+    const { runJob } = await import('../features/job/command.ts')
+    return runJob(operands, { ...options, store: options.store ?? options['cache-dir'] })
+  }
   const { 'check-config': checks, 'dump-config': dumps } = options
   // Both are asked beside an installed service, as a rule by a person who is not its user.
   const serves = run === 'serve' && !checks && !dumps
