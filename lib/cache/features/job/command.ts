@@ -98,7 +98,10 @@ async function jobConfig(
       ? configCheck(overrides, around)(jobSettings(environment))
       : await loadConfig(named, overrides, around)
   for (const found of loaded.ok ? loaded.warnings : [...loaded.warnings, ...loaded.problems]) {
-    await printComplaint(typeof found === 'string' ? found : found.text, loaded.ok ? 'warn' : 'error')
+    await printComplaint(
+      typeof found === 'string' ? found : found.text,
+      loaded.ok ? 'warn' : 'error',
+    )
   }
   if (!loaded.ok) return undefined
   const { log, builds } = loaded.value

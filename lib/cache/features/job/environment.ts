@@ -60,7 +60,8 @@ export function jobSettings(environment: Environment): object {
     private_domains: ['0.0.0.0/0', '::/0'],
     ports: ['1-65535'],
     retention: { size: '5G' },
-    timeouts: { drain: '5s' },
+    // A mirror that stalls costs a job seconds, because another one or a stored file answers then.
+    timeouts: { connect: '4s', fields: '6s', drain: '5s' },
     ...(parent !== '' && { parent_proxy: { url: parent, except } }),
   }
 }

@@ -39,14 +39,16 @@ export function differences(lock: Build, given: Build): readonly string[] {
     const file = isFile(answer) ? packageFile(url) : undefined
     if (file !== undefined) recorded.set(file.name, file.version)
   }
-  return [...given.answers].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([url, answer]) => {
-    if (!isFile(answer) || !isHeld(url)) return []
-    const known = lock.answers.get(url)
-    if (known === undefined || !isFile(known)) return [`${url}: ${otherVersion(url, recorded)}`]
-    return known.digest === answer.digest
-      ? []
-      : [`${url}: SHA-256 ${known.digest} is recorded, it was ${answer.digest}`]
-  })
+  return [...given.answers]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([url, answer]) => {
+      if (!isFile(answer) || !isHeld(url)) return []
+      const known = lock.answers.get(url)
+      if (known === undefined || !isFile(known)) return [`${url}: ${otherVersion(url, recorded)}`]
+      return known.digest === answer.digest
+        ? []
+        : [`${url}: SHA-256 ${known.digest} is recorded, it was ${answer.digest}`]
+    })
 }
 
 /** Says that a URL is not in the lock, and which version of the package is. */

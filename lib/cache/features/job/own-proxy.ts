@@ -79,7 +79,9 @@ export async function openOwnProxy(
 }
 
 function isAnswer(answer: unknown): answer is CommandAnswer {
-  return isRecord(answer) && typeof answer['out'] === 'string' && Array.isArray(answer['complaints'])
+  return (
+    isRecord(answer) && typeof answer['out'] === 'string' && Array.isArray(answer['complaints'])
+  )
 }
 
 /** A log that keeps lines about requests to itself. */

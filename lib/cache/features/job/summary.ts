@@ -2,7 +2,7 @@
  * The three lines at the end of a job: its requests, the bytes that the cache saved, and what was slow.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import { countOf, duration, size } from '../../../figures.ts'
+import { countOf, size } from '../../../figures.ts'
 import type { Counters } from '../../stats/statistics.ts'
 import type { JobRequest } from './own-proxy.ts'
 
@@ -45,5 +45,5 @@ function slowLine(requests: readonly JobRequest[]): string {
     .sort((a, b) => b.duration - a.duration)
   if (slowest === undefined) return 'no request took longer than a second'
   const more = others.length === 0 ? '' : `, and ${countOf(others.length, 'other')} above a second`
-  return `slowest: ${duration(slowest.duration)} for ${slowest.target} (${slowest.because})${more}`
+  return `slowest: ${(slowest.duration / 1000).toFixed(1)} s for ${slowest.target} (${slowest.because})${more}`
 }
