@@ -112,6 +112,12 @@ export const cachesvc = {
       many: true,
       help: 'only this suite, in a bundle with the packages its indexes name; may be repeated',
     },
+    after: {
+      of: ['export'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'only what the bundle FILE and those before it do not have',
+    },
     now: { of: ['release'], help: 'let through what waits now; this is the default' },
     until: {
       of: ['release'],

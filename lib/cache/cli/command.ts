@@ -95,8 +95,8 @@ export async function command({ run, operands, options }: Line): Promise<number>
     }
     case 'export': {
       const { printExport } = await import('./bundle.ts')
-      const { archive: archives, suite: suites } = options
-      return printExport(resolve(of), config, { archives, suites })
+      const { archive: archives, suite: suites, after } = options
+      return printExport(resolve(of), config, { archives, suites, after })
     }
     case 'changes':
       return ask({ do: run, of, suites: options.suite, json })
