@@ -65,6 +65,9 @@ export const cachesvc = {
       summary: 'take over a bundle, or packages from another cache',
     },
     export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
+    fetch: {
+      summary: 'fill the store with the packages of a list, for a site without a connection',
+    },
     build: {
       operands: '[ACTION] [NAME] [FILE]',
       summary:
@@ -101,17 +104,45 @@ export const cachesvc = {
       help: 'change nothing, only say what would be changed',
     },
     archive: {
-      of: ['export'],
+      of: ['export', 'fetch'],
       value: 'PLACE',
       many: true,
-      help: 'only files of this host, or of this host and path; may be repeated',
+      help: 'only files of this host, or of this host and path; may be repeated; for fetch the URL of one archive',
     },
     suite: {
-      of: ['export', 'changes', 'release'],
+      of: ['export', 'changes', 'release', 'fetch'],
       value: 'NAME',
       many: true,
       help: 'only this suite, in a bundle with the packages its indexes name; may be repeated',
     },
+    component: {
+      of: ['fetch'],
+      value: 'NAME',
+      many: true,
+      help: 'a component of these suites, `main` if none is named; may be repeated',
+    },
+    arch: {
+      of: ['fetch'],
+      value: 'NAME',
+      help: 'the architecture, such as amd64; that of this machine if not named',
+    },
+    keyring: {
+      of: ['fetch'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'the keys of the archive; those that apt trusts if not named',
+    },
+    packages: {
+      of: ['fetch'],
+      value: 'FILE',
+      read: pathOption,
+      help: 'the list of packages, a line for each, as apt-get install takes them',
+    },
+    'with-dependencies': {
+      of: ['fetch'],
+      help: 'and all that they depend on, as on a new machine',
+    },
+    sources: { of: ['fetch'], help: 'and their sources' },
     after: {
       of: ['export'],
       value: 'FILE',

@@ -98,6 +98,10 @@ export async function command({ run, operands, options }: Line): Promise<number>
       const { archive: archives, suite: suites, after } = options
       return printExport(resolve(of), config, { archives, suites, after })
     }
+    case 'fetch': {
+      const { fetchList } = await import('../features/fetch-list/command.ts')
+      return fetchList(config, options)
+    }
     case 'changes':
       return ask({ do: run, of, suites: options.suite, json })
     case 'release': {

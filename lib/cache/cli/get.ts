@@ -23,15 +23,12 @@ export async function printFile(
   { listen }: Pick<Config, 'listen'>,
   output: string | undefined,
 ): Promise<ExitCode> {
-  const uri = parseUri(url.includes('://') ? url : `http://${url}`)
-  if ('problem' in uri) {
+  const full = url.includes('://') ? url : `http://${url}`
+  if ('problem' in parseUri(full)) {
     await printComplaint(`${url} is no http or https URL`)
     return exitCodes.usage
   }
-  const host = formatAuthority(uri, uri.scheme)
-  const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
-  const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`
-  const response = await answerTo(path, host, listen[0])
+  const response = await askProxy(full, listen[0])
   const { statusCode: status = 0, headers } = response
   if (status !== 200) {
     const sentence = await beginning(response)
@@ -45,14 +42,24 @@ export async function printFile(
   return exitCodes.success
 }
 
-function answerTo(
-  path: string,
-  host: string,
-  at: Config['listen'][number] | undefined,
-): Promise<IncomingMessage> {
+/** The place of a proxy on this machine that listens at `at`. */
+export function ownAddress(at: Config['listen'][number] | undefined) {
   const { address = '127.0.0.1', port = 3142 } = at ?? {}
   const everywhere = address === '0.0.0.0' || address === '::'
-  const own = { host: everywhere ? '127.0.0.1' : address, port }
+  return { host: everywhere ? '127.0.0.1' : address, port }
+}
+
+/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is none. */
+export function askProxy(
+  url: string,
+  at: Config['listen'][number] | undefined,
+): Promise<IncomingMessage> {
+  const uri = parseUri(url)
+  if ('problem' in uri) throw new Failure(`${url} is no http or https URL`, { code: 'get' })
+  const host = formatAuthority(uri, uri.scheme)
+  const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
+  const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`
+  const own = ownAddress(at)
   return new Promise((resolve, reject) => {
     const asking = request({ ...own, path, headers: { Host: host }, agent: false }, resolve)
     const fail = (cause: Error): void => {
