@@ -31,7 +31,7 @@ t.test('a list reaches a site without a connection', { skip }, async t => {
   }
   const from = [
     ...['--config', join(directory, 'proxy/cachesvc.yaml'), '--packages', list],
-    ...['--archive', `${lab.origin.url}/debian`, '--suite', 'test', '--arch', 'amd64'],
+    ...['--from', `${lab.origin.url}/debian`, '--suite', 'test', '--arch', 'amd64'],
     ...['--keyring', lab.archive.keyring],
   ]
   const pool = () => lab.origin.seen(/\/pool\//).map(({ target }) => target.split('/').at(-1))
@@ -86,7 +86,7 @@ t.test('what cannot be fetched is named', { skip }, async t => {
     const { code, stdout, stderr } = await attempt(program, ['fetch', ...config, ...words])
     return { code, said: `${stdout}${stderr}` }
   }
-  const archive = ['--archive', `${lab.origin.url}/debian`, '--keyring', lab.archive.keyring]
+  const archive = ['--from', `${lab.origin.url}/debian`, '--keyring', lab.archive.keyring]
   const from = [...archive, '--suite', 'test', '--packages', list]
   await writeFile(list, 'tool\nunheard-of\n')
   t.match(await run(...from), { code: 1, said: /Unable to locate package unheard-of/ })
@@ -98,7 +98,7 @@ t.test('what cannot be fetched is named', { skip }, async t => {
   t.match(lacks.said, /tool_1\.0_\w+\.deb: 404/)
   t.match(await run(...archive, '--suite', 'none', '--packages', list), { code: 1, said: /none/ })
   t.match(await run(...archive, '--packages', list), { code: 2, said: /needs a --suite/ })
-  t.match(await run('--suite', 'test', '--packages', list), { code: 2, said: /need an --archive/ })
+  t.match(await run('--suite', 'test', '--packages', list), { code: 2, said: /need --from/ })
   t.match(await run(...archive, '--suite', 'test'), { code: 2, said: /needs --packages=FILE/ })
   await writeFile(list, '# nothing\n')
   t.match(await run(...from), { code: 1, said: /names no package/ })

@@ -5,16 +5,11 @@ import { createHash } from 'node:crypto'
 import { explainError } from '../../../errors.ts'
 import type { Entry } from '../../store/entry.ts'
 import type { ReadableStore } from '../../store/store.ts'
+import type { ChosenFiles } from '../feature.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
 import { blocksOf } from './indexed.ts'
 import type { BundlePlace } from './series.ts'
 import type { Sink } from './sink.ts'
-
-/** A member that is neither a content nor a part of the manifest. */
-export interface ExtraMember {
-  readonly name: string
-  readonly text: string
-}
 
 interface ExportParts {
   readonly store: ReadableStore
@@ -26,7 +21,7 @@ interface ExportParts {
   /** The place of the bundle in its series. Files that were stored before `since` are in an earlier one. */
   readonly place?: BundlePlace | undefined
   readonly since?: number | undefined
-  readonly members?: readonly ExtraMember[] | undefined
+  readonly members?: ChosenFiles['members'] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }

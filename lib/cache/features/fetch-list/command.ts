@@ -9,13 +9,13 @@ import { countOf, size } from '../../../figures.ts'
 import { readBounded } from '../../../files/bounded-file.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
 import { type ExitCode, exitCodes, print } from '../../../program.ts'
-import { askProxy, ownAddress } from '../../cli/get.ts'
-import { ProgressLine, printComplaint } from '../../cli/terminal.ts'
+import { askProxy, ownAddress } from '../../cli/base/proxy.ts'
+import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
 import type { Config } from '../../config/config.ts'
 import { type AptFile, type OwnApt, openOwnApt, printedFiles } from './own-apt.ts'
 
 export interface FetchOptions {
-  readonly archive: readonly string[]
+  readonly from: string | undefined
   readonly suite: readonly string[]
   readonly component: readonly string[]
   readonly arch: string | undefined
@@ -34,7 +34,7 @@ const mostShown = 10
 
 /** Fetches the indexes and the packages. The exit code is a failure when one did not arrive. */
 export async function fetchList(config: Config, options: FetchOptions): Promise<ExitCode> {
-  const { archive, suite, component, packages, arch } = options
+  const { from, suite, component, packages, arch } = options
   const wrong = usageProblem(options)
   if (wrong !== undefined || packages === undefined) {
     await printComplaint(wrong ?? 'fetch needs --packages=FILE')
@@ -45,13 +45,12 @@ export async function fetchList(config: Config, options: FetchOptions): Promise<
     await printComplaint(`${packages} names no package`)
     return exitCodes.failure
   }
-  const [place] = archive
   const apt = await openOwnApt({
     archive:
-      place === undefined
+      from === undefined
         ? undefined
         : {
-            url: /^https?:\/\//.test(place) ? place : `http://${place}`,
+            url: /^https?:\/\//.test(from) ? from : `http://${from}`,
             suites: suite,
             components: component.length === 0 ? ['main'] : component,
           },
@@ -69,12 +68,10 @@ export async function fetchList(config: Config, options: FetchOptions): Promise<
   }
 }
 
-function usageProblem({ archive, suite, component, keyring }: FetchOptions): string | undefined {
-  if (archive.length > 1) return 'fetch takes one --archive: run it once for each'
-  if (archive.length === 1 && suite.length === 0) return '--archive needs a --suite'
-  const dangling = suite.length + component.length > 0 || keyring !== undefined
-  return archive.length === 0 && dangling
-    ? '--suite, --component and --keyring need an --archive; without it the sources of this machine are read'
+function usageProblem({ from, suite, component, keyring }: FetchOptions): string | undefined {
+  if (from !== undefined) return suite.length === 0 ? '--from needs a --suite' : undefined
+  return suite.length + component.length > 0 || keyring !== undefined
+    ? '--suite, --component and --keyring need --from; without it the sources of this machine are read'
     : undefined
 }
 

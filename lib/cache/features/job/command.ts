@@ -6,7 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isatty } from 'node:tty'
-import { type Clock, systemClock } from '../../../async/clock.ts'
+import { systemClock } from '../../../async/clock.ts'
 import { Failure, valueUnlessMissing } from '../../../errors.ts'
 import { countOf } from '../../../figures.ts'
 import { writeFileAtomically } from '../../../files/atomic-file.ts'
@@ -14,15 +14,19 @@ import { readBounded } from '../../../files/bounded-file.ts'
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { createLog } from '../../../log/log.ts'
 import { exitCodes } from '../../../program.ts'
-import { printComplaint } from '../../cli/terminal.ts'
+import { printComplaint } from '../../cli/base/terminal.ts'
 import { type Config, nonEmpty, surroundings, type UserEnvironment } from '../../config/config.ts'
 import { configCheck, loadConfig } from '../../config/loading/load-config.ts'
-import type { Build } from '../builds/build.ts'
-import { buildOfList, listText } from '../builds/build-file.ts'
-import { mostRecordBytes, readBuild } from '../builds/builds.ts'
+import type { CommandContext } from '../feature.ts'
 import { runChild } from './child.ts'
 import { aptSettings, jobEnvironment, jobSettings } from './environment.ts'
-import { differences, isLockedName, lockedName, recordingName } from './lock.ts'
+import {
+  differences,
+  isLockedName,
+  lockedName,
+  type RecordedAnswer,
+  recordingName,
+} from './lock.ts'
 import { type OwnProxy, openOwnProxy } from './own-proxy.ts'
 import { jobSummary } from './summary.ts'
 
@@ -39,14 +43,14 @@ export interface JobOptions {
 export async function runJob(
   command: readonly string[],
   options: JobOptions,
-  clock: Clock = systemClock,
+  { startService }: Pick<CommandContext, 'startService'>,
 ): Promise<number> {
   const around = surroundings({ serves: true })
   const config = await jobConfig(options, around)
   if (config === undefined) return exitCodes.configuration
   const log = createLog({ level: 'warn', to: process.stderr, form: 'plain' })
-  const held = options.lock === undefined ? undefined : await heldLock(options.lock, clock)
-  const proxy = await openOwnProxy(config, { log, clock })
+  const held = options.lock === undefined ? undefined : await heldLock(options.lock)
+  const proxy = await openOwnProxy(config, { log, clock: systemClock, startService })
   const directory = await mkdtemp(join(tmpdir(), 'cachesvc-run-'))
   try {
     const given =
@@ -64,7 +68,7 @@ export async function runJob(
     const wrong =
       given === undefined || options.lock === undefined
         ? []
-        : await afterwards(proxy, config, { given, held, path: options.lock, code })
+        : await afterwards(proxy, { given, held, path: options.lock, code })
     for (const line of jobSummary(proxy.requests, before, await proxy.totals())) {
       await printComplaint(line, 'info')
     }
@@ -114,20 +118,13 @@ async function jobConfig(
   }
 }
 
-interface HeldLock {
-  /** The build that the file describes, under the name that it has in the store. */
-  readonly build: Build
+/** The name in the store of the build that a lock file describes; undefined when there is no file yet. */
+async function heldLock(path: string): Promise<string | undefined> {
+  const found = await valueUnlessMissing(readBounded(path, mostLockBytes))
+  return found && lockedName(found.bytes.toString())
 }
 
-/** The lock in a file; undefined when there is no file yet. */
-async function heldLock(path: string, clock: Clock): Promise<HeldLock | undefined> {
-  const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
-  if (found === undefined) return undefined
-  const text = found.bytes.toString()
-  const build = buildOfList(text, lockedName(text), clock.now())
-  if (typeof build !== 'string') return { build }
-  throw new Failure(`${path}: ${build}; remove it to have it written again`, { code: 'job-lock' })
-}
+const mostLockBytes = 64 * 1024 * 1024
 
 interface GivenBuild {
   /** The build that the requests of the job name. */
@@ -140,44 +137,57 @@ interface GivenBuild {
 async function givenBuild(
   proxy: OwnProxy,
   path: string,
-  held: HeldLock | undefined,
+  held: string | undefined,
 ): Promise<GivenBuild> {
-  if (held !== undefined && (await isWhole(proxy, held.build.name, path))) {
-    return { name: held.build.name, replays: true }
+  if (held !== undefined) {
+    const { problems } = await lockedBuild(proxy, held, path)
+    if (problems.length === 0) return { name: held, replays: true }
   }
-  await proxy.ask({ do: 'build', act: 'remove', name: recordingName }, { mayFail: true })
-  await proxy.ask({ do: 'build', act: 'record', name: recordingName })
+  await build(proxy, 'remove', { name: recordingName }, { mayFail: true })
+  await build(proxy, 'record', { name: recordingName })
   return { name: recordingName, replays: false }
 }
 
-/** Whether the store has all that a lock names. The lock becomes a build of the store unless it is one. */
-async function isWhole(proxy: OwnProxy, name: string, path: string): Promise<boolean> {
-  const show = { do: 'build', act: 'show', name, json: true }
-  let shown = await proxy.ask(show, { mayFail: true })
-  if (shown.code !== exitCodes.success) {
-    await proxy.ask({ do: 'build', act: 'import', name, file: path })
-    shown = await proxy.ask(show)
-  }
-  return JSON.parse(shown.out).problems.length === 0
+/** Runs an action of `cachesvc build`. */
+function build(proxy: OwnProxy, act: string, about: object, options?: { readonly mayFail: true }) {
+  return proxy.ask({ do: 'build', act, json: true, ...about }, options)
+}
+
+interface ShownBuild {
+  readonly answers: readonly RecordedAnswer[]
+  /** The contents that the store lacks, and answers that could not be recorded, in words. */
+  readonly problems: readonly string[]
+}
+
+async function shownBuild(proxy: OwnProxy, name: string): Promise<ShownBuild | undefined> {
+  const { code, out } = await build(proxy, 'show', { name }, { mayFail: true })
+  return code === exitCodes.success ? JSON.parse(out) : undefined
+}
+
+/** The build of a lock file, which becomes one of the store unless it is. */
+async function lockedBuild(proxy: OwnProxy, name: string, path: string): Promise<ShownBuild> {
+  const known = await shownBuild(proxy, name)
+  if (known !== undefined) return known
+  await build(proxy, 'import', { name, file: path })
+  return (await shownBuild(proxy, name)) ?? { answers: [], problems: ['it was not imported'] }
 }
 
 /** Compares what a job was given with the lock, or writes the lock. Resolves to lines about what is wrong. */
 async function afterwards(
   proxy: OwnProxy,
-  { cacheDirectory }: Config,
   {
-    given: { replays },
+    given,
     held,
     path,
     code,
   }: {
     readonly given: GivenBuild
-    readonly held: HeldLock | undefined
+    readonly held: string | undefined
     readonly path: string
     readonly code: number
   },
 ): Promise<readonly string[]> {
-  if (replays) {
+  if (given.replays) {
     const refused = proxy.requests.filter(({ because }) => lockRefusals.has(because))
     return listed(path, [...new Set(refused.map(({ target }) => `${target}: not recorded`))])
   }
@@ -185,20 +195,18 @@ async function afterwards(
     await printComplaint(`the command failed, so ${path} is not written`, 'warn')
     return []
   }
-  const { code: locked, complaints } = await proxy.ask(
-    { do: 'build', act: 'lock', name: recordingName },
-    { mayFail: true },
-  )
-  const recorded = await readBuild(cacheDirectory, recordingName)
-  if (locked !== exitCodes.success || typeof recorded === 'string') {
+  const name = recordingName
+  const { code: locked, complaints } = await build(proxy, 'lock', { name }, { mayFail: true })
+  if (locked !== exitCodes.success) {
     return held === undefined ? [`${path} is not written: ${complaints.join(' ')}`] : []
   }
-  if (held !== undefined) return listed(path, differences(held.build, recorded))
+  if (held !== undefined) {
+    const lock = await lockedBuild(proxy, held, path)
+    const recorded = await shownBuild(proxy, name)
+    return listed(path, differences(lock.answers, recorded?.answers ?? []))
+  }
   for (const problem of complaints) await printComplaint(`not in ${path}: ${problem}`, 'warn')
-  const text = listText(recorded)
-  await writeFileAtomically(path, text)
-  await keepLock(proxy, lockedName(text), path)
-  await printComplaint(`${path} is written: ${countOf(recorded.answers.size, 'file')}`, 'info')
+  await writeLock(proxy, path)
   return []
 }
 
@@ -214,13 +222,17 @@ function listed(path: string, lines: readonly string[]): readonly string[] {
   ]
 }
 
-/** Makes the store keep what a new lock names, and no longer what former ones and the recording named. */
-async function keepLock(proxy: OwnProxy, name: string, path: string): Promise<void> {
-  await isWhole(proxy, name, path)
-  const { out } = await proxy.ask({ do: 'build', act: 'list', json: true })
+/** Writes the recording as a lock file. The store keeps what it names from then on, and no longer what former ones and the recording named. */
+async function writeLock(proxy: OwnProxy, path: string): Promise<void> {
+  const { out: text } = await build(proxy, 'text', { name: recordingName })
+  await writeFileAtomically(path, text)
+  const name = lockedName(text)
+  const { answers } = await lockedBuild(proxy, name, path)
+  const { out } = await build(proxy, 'list', {})
   const builds: readonly { readonly name: string }[] = JSON.parse(out)
   for (const { name: other } of builds) {
     if (other === name || !(isLockedName(other) || other === recordingName)) continue
-    await proxy.ask({ do: 'build', act: 'remove', name: other }, { mayFail: true })
+    await build(proxy, 'remove', { name: other }, { mayFail: true })
   }
+  await printComplaint(`${path} is written: ${countOf(answers.length, 'answer')}`, 'info')
 }

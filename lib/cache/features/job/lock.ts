@@ -9,7 +9,12 @@
 import { hash } from 'node:crypto'
 import { classify } from '../../archive/path.ts'
 import { packageFile } from '../../store/upkeep/versions.ts'
-import { type Build, isFile } from '../builds/build.ts'
+
+/** An answer in a build, as `cachesvc build show --json` says it. One without a digest is a status. */
+export interface RecordedAnswer {
+  readonly url: string
+  readonly sha256?: string
+}
 
 /** The name of the build that records a job. */
 export const recordingName = 'job'
@@ -33,26 +38,23 @@ function isHeld(url: string): boolean {
 }
 
 /** A line for each package that a job was given and that is not the recorded one. */
-export function differences(lock: Build, given: Build): readonly string[] {
-  const recorded = new Map<string, string>()
-  for (const [url, answer] of lock.answers) {
-    const file = isFile(answer) ? packageFile(url) : undefined
-    if (file !== undefined) recorded.set(file.name, file.version)
+export function differences(
+  lock: readonly RecordedAnswer[],
+  given: readonly RecordedAnswer[],
+): readonly string[] {
+  const digests = new Map(lock.map(({ url, sha256 }) => [url, sha256]))
+  const versions = new Map<string, string>()
+  for (const { url } of lock) {
+    const file = packageFile(url)
+    if (file !== undefined) versions.set(file.name, file.version)
   }
-  return [...given.answers]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([url, answer]) => {
-      if (!isFile(answer) || !isHeld(url)) return []
-      const known = lock.answers.get(url)
-      if (known === undefined || !isFile(known)) return [`${url}: ${otherVersion(url, recorded)}`]
-      return known.digest === answer.digest
-        ? []
-        : [`${url}: SHA-256 ${known.digest} is recorded, it was ${answer.digest}`]
+  return given
+    .filter(({ url, sha256 }) => sha256 !== undefined && isHeld(url) && digests.get(url) !== sha256)
+    .map(({ url, sha256 }) => {
+      const known = digests.get(url)
+      if (known !== undefined) return `${url}: SHA-256 ${known} is recorded, it was ${sha256}`
+      const version = versions.get(packageFile(url)?.name ?? '')
+      return `${url}: not recorded${version === undefined ? '' : `, but version ${version}`}`
     })
-}
-
-/** Says that a URL is not in the lock, and which version of the package is. */
-function otherVersion(url: string, recorded: ReadonlyMap<string, string>): string {
-  const version = recorded.get(packageFile(url)?.name ?? '')
-  return version === undefined ? 'not recorded' : `not recorded, but version ${version}`
+    .sort()
 }

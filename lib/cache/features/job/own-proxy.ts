@@ -2,7 +2,7 @@
  * A proxy of this process for one job: it listens at a free port of the loopback, has its store in a directory, and says what its clients
  * asked for.
  */
-import { askOwner, type CommandAnswer, wholeDirectory } from '../../../admin-socket.ts'
+import type { CommandAnswer } from '../../../admin-socket.ts'
 import { type Clock, keepAlive, type Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { Failure } from '../../../errors.ts'
@@ -11,8 +11,8 @@ import { isRecord } from '../../../json.ts'
 import type { Log } from '../../../log/log.ts'
 import { exitCodes } from '../../../program.ts'
 import type { Config } from '../../config/config.ts'
-import { startService } from '../../service.ts'
 import type { Counters } from '../../stats/statistics.ts'
+import type { CommandContext } from '../feature.ts'
 
 /** A request of the job, from the facts of the access log. */
 export interface JobRequest {
@@ -39,22 +39,20 @@ export interface OwnProxy {
 /** Starts the proxy. Throws a Failure when it cannot, such as when another process has the store. */
 export async function openOwnProxy(
   config: Config,
-  { log, clock }: { readonly log: Log; readonly clock: Clock },
+  {
+    log,
+    clock,
+    startService,
+  }: Pick<CommandContext, 'startService'> & {
+    readonly log: Log
+    readonly clock: Clock
+  },
 ): Promise<OwnProxy> {
   const requests: JobRequest[] = []
-  const service = await startService({
-    config,
-    warnings: [],
-    log: noting(log, requests),
-    clock,
-    start: { sockets: [], signal: new AbortController().signal },
-    reload: async () => ({ problems: ['the proxy of a job keeps its configuration'] }),
-  })
-  const { address = '127.0.0.1', port } = service.listeners[0] ?? { port: 0 }
+  const service = await startService(config, noting(log, requests))
+  const [{ address = '127.0.0.1', port = 0 } = {}] = service.listeners
   const ask: OwnProxy['ask'] = async (request, options) => {
-    const place = { directory: config.cacheDirectory, lock: wholeDirectory }
-    const reply = await askOwner(place, request, clock)
-    const answer = reply?.answer
+    const answer = await service.answer(request)
     if (!isAnswer(answer)) throw new Failure('the proxy does not answer', { code: 'job' })
     if (answer.code !== exitCodes.success && options?.mayFail !== true) {
       throw new Failure(answer.complaints.join(' '), { code: 'job' })
