@@ -242,7 +242,7 @@ async function makeParts(
   stop: StopStep[],
 ) {
   const { config, createSaml = createSamlService } = options
-  const { explainCommand = usualExplainCommand(config) } = options
+  const explainCommand = options.explainCommand ?? usualExplainCommand(config)
   const { clock, log, random, instanceId } = tools
   const { keys, rules, records, revocations, shared } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
