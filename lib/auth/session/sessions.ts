@@ -10,6 +10,7 @@ import type { VerifiedSubject } from '../../saml/subject.ts'
 import { isOfBrowser } from '../access/navigation.ts'
 import type { Config } from '../config/config.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
+import { type UnreadAttribute, UnreadAttributes, unreadAttributes } from './claim.ts'
 import {
   browserHash,
   browserIn,
@@ -30,7 +31,6 @@ import {
   userMark,
 } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
-import { type UnreadAttribute, UnreadAttributes, unreadAttributes } from './unread-attributes.ts'
 
 export type EstablishedSession =
   | {
