@@ -10,7 +10,6 @@ import type { VerifiedSubject } from '../../saml/subject.ts'
 import { isOfBrowser } from '../access/navigation.ts'
 import type { Config } from '../config/config.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
-import { type UnreadAttribute, UnreadAttributes, unreadAttributes } from './claim.ts'
 import {
   browserHash,
   browserIn,
@@ -22,7 +21,14 @@ import {
   writeToken,
 } from './cookie.ts'
 import type { GroupTable } from './group-names.ts'
-import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
+import {
+  identityOf,
+  mayBeBasicUser,
+  type NoIdentity,
+  type UnreadAttribute,
+  UnreadAttributes,
+  unreadAttributes,
+} from './identity.ts'
 import {
   type EndedSessions,
   type Revocation,

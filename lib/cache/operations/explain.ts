@@ -40,16 +40,8 @@ import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../st
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
-import type { AnswerSource, Explanation, RequestFate } from './sources.ts'
+import type { AnswerSource, ExplainedRequest, Explanation, RequestFate } from './sources.ts'
 import { delayText, sharedText, troubleText } from './state-text.ts'
-
-/** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
-export interface ExplainedRequest {
-  readonly url: string
-  readonly method?: string
-  readonly fields?: Fields
-  readonly client?: string
-}
 
 interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
@@ -57,7 +49,7 @@ interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */
-  readonly around?: AnswerStep
+  readonly around?: AnswerStep | undefined
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
   /** What is special about asking some origins now; undefined in a process that does not own the store. */

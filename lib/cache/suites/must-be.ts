@@ -1,5 +1,5 @@
 /**
- * What a file must be: its content by digest and size with the index that says so, or the reason why nothing says so.
+ * Says what a file must be: its content by digest and size with the index that says so, or the reason why nothing says so.
  */
 import type { ArchivePath } from '../archive/path.ts'
 import type { Claim } from './generation.ts'

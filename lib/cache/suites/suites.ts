@@ -364,14 +364,7 @@ export class Suites {
     return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
-      const must: MustBe =
-        answer === 'unnamed'
-          ? unnamedFile[
-              this.#known.above(name) || this.#known.rootAbove(name) ? answer : 'no-suite'
-            ]
-          : answer === 'unknown'
-            ? unnamedFile.unreadable
-            : { is: 'named', claim: answer }
+      const must = this.#mustBeBy(answer, name)
       const { claim } = must
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       // A contradiction is settled for each client by the indexes that it has fetched.
@@ -389,6 +382,13 @@ export class Suites {
       agreeing.set(stored, agreement)
       return agreement.must
     })
+  }
+
+  #mustBeBy(answer: Answer, name: string): MustBe {
+    if (typeof answer !== 'string') return { is: 'named', claim: answer }
+    if (answer === 'unknown') return unnamedFile.unreadable
+    const isCovered = this.#known.above(name) ?? this.#known.rootAbove(name)
+    return unnamedFile[isCovered === undefined ? 'no-suite' : answer]
   }
 
   /** The answer of the indexes about a file. Sources whose tables are missing are added to `lost`. */
