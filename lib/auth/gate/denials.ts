@@ -18,7 +18,7 @@ import { challenge, needsLogin } from '../login/login-needed.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import { failureTable, type NotKept } from '../pages/failures.ts'
-import { unreadText } from '../session/unread-attributes.ts'
+import { unreadText } from '../session/identity.ts'
 import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
