@@ -313,7 +313,7 @@ export class Suites {
   mustBe(asked: AskedFile): MustBe | Promise<MustBe> {
     const { key, stored, archive, client } = asked
     if (archive.kind === 'by-hash') return { is: 'by-name', digest: archive.digest }
-    if (archive.kind === 'release' && !archive.detached) return unnamedFile.release
+    if (archive.kind === 'release' && !key.endsWith('.gpg')) return unnamedFile.release
     if (this.#known.size === 0 && this.adoptions.count === 0) return unnamedFile['no-suite']
     const agreement = stored && this.#agreeing.get(stored)
     const agrees = agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true
