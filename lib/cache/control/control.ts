@@ -19,7 +19,7 @@ import type { Builds } from '../features/builds/builds.ts'
 import { buildAnswer } from '../features/builds/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
-import { explanationText } from '../operations/explain.ts'
+import { explainedRequest, explanationText } from '../operations/explain.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
@@ -70,7 +70,7 @@ export function control(parts: ControlParts): RequestHandler {
         return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
-        const { text, understood } = explanationText(await sources.explain({ url: String(of) }))
+        const { text, understood } = explanationText(await sources.explain(explainedRequest(asked)))
         return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':
