@@ -271,7 +271,7 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
-    // The replay of a log needs these facts (cli/replay.ts).
+    // The replay of a log needs these facts (replay/replay.ts).
     attributes: loggedAttributes(saml, session),
     unreadAttributes: unread,
     authnInstant: session.authnInstant && new Date(session.authnInstant),
