@@ -123,7 +123,7 @@ function fromArchive(
     continueWhenReady(decide(admitted, parts), made => {
       const allowed = allowedRequest(request, admitted, parts, made, notes)
       if (made.must !== undefined)
-        parts.suites.askedByClient({ key, archive, client: request.client })
+        parts.suites.askedByClient({ key, archive, client: request.client }, made.must)
       // The store keeps what an index has proved of the file, whatever is decided.
       parts.answerer.keepProven(made.proven, made.stored)
 
