@@ -1,5 +1,5 @@
 /**
- * What the documents say about the repository, compared with the repository: the map, links, first comments and
+ * What the documents say about the repository, compared with the repository: the folders, links, first comments and
  * reason words.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -9,7 +9,6 @@ import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
 import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
 import { claims } from '../lib/auth/session/claim.ts'
 import { packageRoot } from '../lib/package.ts'
-import { designWithMap } from '../tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 import { Sources } from './fixtures/recorded/source-words.ts'
 
@@ -28,9 +27,18 @@ function files(folder: string, ending: string): string[] {
 
 const documents = files('.', '.md')
 
-t.test('the map in docs/design.md is what the first comments say', t => {
-  const [path, content] = designWithMap(root)
-  t.equal(read(path), content, 'run `npm run manual`')
+t.test('docs/design.md says what each folder of the source holds', t => {
+  const [, table = ''] = read('docs/design.md').split('\n## Where to look\n')
+  const halves = ['lib/http', 'lib/saml', 'lib/auth', 'lib/cache']
+  const within = (folder: string) =>
+    readdirSync(join(root, folder), { withFileTypes: true })
+      .filter(entry => entry.isDirectory())
+      .map(entry => join(folder, entry.name))
+  const folders = ['lib', ...halves].flatMap(within).filter(path => !halves.includes(path))
+  t.ok(folders.length > 30, `${folders.length} folders`)
+  for (const path of folders) t.ok(table.includes(`\`${path}\``), path)
+  const named = [...table.matchAll(/`(lib\/[^`]+)`/g)].map(([, path = '']) => path)
+  for (const path of named) t.ok(existsSync(join(root, path)), path)
   t.end()
 })
 
@@ -109,9 +117,9 @@ t.test('every reason word is explained', t => {
     ...union('lib/cache/features/intercept/interceptor.ts', 'InterceptionEnd'),
   ]
   t.ok(outcomes.length > 4 && words.length > 25, `${words.length} words`)
-  const life = read('docs/life-of-a-request.md')
+  const life = read('docs/cachesvc-request.md')
   for (const word of [...outcomes, ...words])
-    t.ok(life.includes(`\`${word}\``), `docs/life-of-a-request.md: ${word}`)
+    t.ok(life.includes(`\`${word}\``), `docs/cachesvc-request.md: ${word}`)
 
   const manual = read('man/cachesvc.8').replaceAll('\\-', '-')
   for (const word of outcomes) {
@@ -129,7 +137,7 @@ t.test('every reason word is explained', t => {
 })
 
 t.test('every reason word of authproxy is explained', t => {
-  const [, life = ''] = read('docs/life-of-a-request.md').split('# A request to authproxy')
+  const life = read('docs/authproxy-request.md')
   // A word may be one of a family, such as `authn_…`.
   const explained = (word: string) => [
     word,
@@ -155,7 +163,7 @@ t.test('every reason word of authproxy is explained', t => {
 })
 
 t.test('every outcome of a request to authproxy is explained and counted', t => {
-  const [, log = ''] = read('docs/life-of-a-request.md').split('\n## 6. The log\n')
+  const [, log = ''] = read('docs/authproxy-request.md').split('\n## 6. The log\n')
   const explained = [...log.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word),
   )

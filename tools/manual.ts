@@ -1,5 +1,5 @@
 /**
- * Writes the manuals, the JSON Schemas, the list of metrics and the map of the source into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas and the list of metrics into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -9,16 +9,13 @@ import { cachesvcManual } from '../lib/cache/config/manual.ts'
 import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
-import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { metricsList } from './metrics-list.ts'
-import { designWithMap } from './source-map.ts'
 
 await run('manual', async () => {
   const files = [
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
-    designWithMap(packageRoot()),
     metricsList({ cachesvc: CacheMetrics.list(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {

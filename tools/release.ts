@@ -7,7 +7,7 @@
  *     cachesvc-….cdx.json                              the parts it is made of (CycloneDX)
  *     SHA256SUMS                                       the digests of all of these, which the releaser signs
  *
- * The commit has to have the tag of the version and no file may be changed; `--untagged` is for trying it. docs/releasing.md has the steps.
+ * The commit has to have the tag of the version and no file may be changed; `--untagged` is for trying it. CONTRIBUTING.md has the steps.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -58,7 +58,7 @@ await run('release', async () => {
 /** Throws when what is checked out is not the tagged commit of the version. */
 function assertTagged(root: string): void {
   const tag = `v${packageVersion()}`
-  const hint = 'docs/releasing.md has the steps; --untagged builds all the same, to try it'
+  const hint = 'CONTRIBUTING.md has the steps; --untagged builds all the same, to try it'
   if (!tagsOfCommit(root).includes(tag)) {
     throw new Failure(`the commit that is checked out has no tag ${tag}: ${hint}`, {
       code: 'release',

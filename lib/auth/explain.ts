@@ -140,7 +140,7 @@ const ADVICE = {
   ],
   unsolicited: [
     'The login began at the identity provider. Let its tile or bookmark lead to the address of the application instead.',
-    'saml.idpInitiated: true takes such logins; docs/threat-model.md says what that opens.',
+    'saml.idpInitiated: true takes such logins; docs/authproxy-threats.md says what that opens.',
   ],
   login_cookie_missing: [
     'If the login began at a tile of the identity provider, let the tile lead to the address of the application, or set saml.idpInitiated: true.',
