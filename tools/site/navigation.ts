@@ -16,7 +16,8 @@ export interface Section {
   readonly entries: readonly Entry[]
 }
 
-/** The page of pictures is made from no file. */
+/** The first page and the page of pictures are made from no file. */
+export const frontPage = 'index'
 export const picturesPage = 'pictures'
 
 /** The list of decisions, and the folder it is made from. */
@@ -25,6 +26,7 @@ export const decisionsFolder = 'docs/decisions'
 type Listed = Readonly<Record<string, string>>
 
 const start: Listed = {
+  [frontPage]: 'Start',
   'README.md': 'Overview',
   'docs/answers.md': 'Short answers',
   'docs/installing.md': 'Install',
@@ -99,7 +101,7 @@ export function sectionsOf(root: string): readonly Section[] {
   const section = (title: string, pages: Listed): Section => ({
     title,
     entries: Object.entries(pages)
-      .filter(([source]) => source === picturesPage || existsSync(join(root, source)))
+      .filter(([source]) => isMade(source) || existsSync(join(root, source)))
       .map(([source, name]) => ({ source, title: name })),
   })
   return [
@@ -111,6 +113,11 @@ export function sectionsOf(root: string): readonly Section[] {
     section('Reference', reference),
     section('Design and decisions', design),
   ]
+}
+
+/** Whether a page is made from no file. */
+function isMade(source: string): boolean {
+  return source === frontPage || source === picturesPage
 }
 
 /** The decisions, which have a page each and stand in their list alone. */
