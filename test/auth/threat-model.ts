@@ -1,6 +1,6 @@
 /**
- * The list of attacks in docs/authproxy-threats.md and threats.txt beside this file: every number once, every file and test it names; and
- * tests of answers that are shown nowhere else.
+ * The list of attacks, threats.md beside this file: every number once, every file and test it names; and tests of answers that are
+ * shown nowhere else.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,25 +17,19 @@ import { SamlLab } from '../fixtures/saml/lab.ts'
 const root = packageRoot()
 
 /** A stolen key of the identity provider, which nothing answers. */
-const notProtected = 43
+const notProtected = '43'
 
 t.test('the list has every number once, and names files and tests that exist', t => {
-  const document = readFileSync(join(root, 'docs/authproxy-threats.md'), 'utf8')
-  const numbers = [...document.matchAll(/^\| (\d+) \| \S/gm)].map(([, number]) => Number(number))
+  const list = readFileSync(join(root, 'test/auth/threats.md'), 'utf8')
+  const rows = [...list.matchAll(/^\| (\d+) \|.*\| (.*?) \| (.*?) \|$/gm)]
   t.same(
-    numbers,
+    rows.map(([, number]) => Number(number)),
     Array.from({ length: 96 }, (_, i) => i + 1),
   )
-  const rows = readFileSync(join(root, 'test/auth/threats.txt'), 'utf8')
-    .split('\n')
-    .filter(line => line !== '' && !line.startsWith('#'))
-    .map(line => line.split(' ~ '))
-  t.same(
-    rows.map(([number]) => Number(number)),
-    numbers.filter(number => number !== notProtected),
-  )
-  for (const [number = '', held = '', shown = ''] of rows) {
-    const [files, tests] = [held.split(' '), shown.split(' ')]
+  for (const [, number = '', held = '', shown = ''] of rows) {
+    if (number === notProtected) continue
+    const [files = [], tests = []] = [held, shown].map(cell => cell.match(/[\w./-]+\.ts/g) ?? [])
+    t.ok(files.length > 0 && tests.length > 0, `${number} is held and shown`)
     for (const file of files) t.ok(existsSync(join(root, 'lib', file)), `${number}: ${file}`)
     for (const file of tests) t.ok(existsSync(join(root, file)), `${number}: ${file}`)
     const titles = tests.flatMap(file => titlesIn(join(root, file)))
