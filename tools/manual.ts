@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { authproxyManual } from '../lib/auth/config/manual.ts'
 import { AuthMetrics } from '../lib/auth/metrics.ts'
 import { cachesvcManual } from '../lib/cache/config/manual.ts'
-import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
+import { listMetrics } from '../lib/cache/reporting.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
@@ -16,7 +16,7 @@ await run('manual', async () => {
   const files = [
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
-    metricsList({ cachesvc: CacheMetrics.list(), authproxy: AuthMetrics.list() }),
+    metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {
     await mkdir(dirname(path), { recursive: true })

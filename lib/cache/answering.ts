@@ -11,8 +11,6 @@ import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
 import { SuiteDelays } from './answer/suite-delays.ts'
 import { Updates } from './answer/suite-updates.ts'
-import { AheadFetches, type AheadFetchParts } from './features/ahead/ahead.ts'
-import { type RefreshParts, RefreshSchedule } from './features/ahead/refresh.ts'
 import { ChangesInThread } from './features/delay/changes.ts'
 import { SteadyTime } from './features/delay/steady-time.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
@@ -28,6 +26,7 @@ import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import type { Suite } from './suites/generation.ts'
 import { policiesOf } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
 
@@ -41,8 +40,6 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly version: string
   readonly onFailover: () => void
   readonly credentials: () => OriginCredentials
-  readonly onAhead: AheadFetchParts['onEnd']
-  readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
   readonly shared: SharedStore | undefined
@@ -95,13 +92,6 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
   const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
-  const ahead = new AheadFetches({
-    ...shared,
-    log: log.child({ part: 'ahead' }),
-    fetcher,
-    onEnd: parts.onAhead,
-    settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
-  })
   const confined = new ConfinedContents({ rules, store, log: suiteLog })
   store.listen({
     named: entry => confined.note(entry),
@@ -109,6 +99,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     freed: ({ digest }) => confined.forget(digest),
   })
   const shares = (digest: string, key: string) => confined.shares(digest, key)
+  const adoptedListeners: Array<(suite: Suite) => void> = []
   const suites = await Suites.open({
     ...shared,
     log: suiteLog,
@@ -118,7 +109,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
-      ahead.adopted(suite)
+      for (const listener of adoptedListeners) listener(suite)
       void sharing?.pointers.adopted(suite)
     },
     shares,
@@ -143,15 +134,6 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })
-  const refreshing = new RefreshSchedule({
-    ...shared,
-    log: suiteLog,
-    suites,
-    updates,
-    onEnd: parts.onRefresh,
-    settings: () => (rules().config.offline ? undefined : rules().config.suites),
-    random: Math.random,
-  })
   return {
     mirrors,
     fetcher,
@@ -159,9 +141,9 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     negative,
     answerer,
     suites,
+    /** The functions that are called after a suite was adopted. They are added before a client is served. */
+    adoptedListeners,
     updates,
-    ahead,
-    refreshing,
     delays,
     changes,
     shares,

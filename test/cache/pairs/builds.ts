@@ -3,7 +3,7 @@
  */
 import t, { type Test } from 'tap'
 import { disputed, disputedSuite } from '../../fixtures/archive/disputed-suite.ts'
-import { startNodes } from '../../fixtures/bucket/nodes.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import {
   type Answer,

@@ -4,7 +4,7 @@
 import t, { type Test } from 'tap'
 import { type ChangingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
 import { disputed, disputedSuite } from '../../fixtures/archive/disputed-suite.ts'
-import { startNodes } from '../../fixtures/bucket/nodes.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
 import type { RawClient } from '../../fixtures/http/raw-client.ts'
 import { file, reply, type Script, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
