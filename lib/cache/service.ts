@@ -371,7 +371,7 @@ async function reloadSettings(
   if ('problems' in loaded) return loaded.problems
   // `https.origin_ca` may have changed, and the system may trust other authorities now.
   const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
-    log.warn('the authorities of before stay in force', { error })
+    log.warn('the earlier authorities stay in force', { error })
     return undefined
   })
   givenUp?.throwIfAborted()

@@ -33,7 +33,7 @@ export const authproxy = {
     'Puts SAML single sign-on in front of one web application. Each instance has its configuration in a file of its name, or whole in the environment.',
   commands: {
     serve: { operands: '[INSTANCE]', summary: 'run the gateway; this is the default' },
-    doctor: { operands: '[INSTANCE]', summary: 'find what is wrong and say how to mend it' },
+    doctor: { operands: '[INSTANCE]', summary: 'find what is wrong and say how to fix it' },
     explain: {
       operands: 'REFERENCE [INSTANCE]',
       // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.

@@ -257,7 +257,7 @@ export const failures = {
     category: 'ACCESS-REFUSED',
     status: 403,
     title: 'Another site asks who you are',
-    text: 'Another site led you here. What this service knows about you is shown to you alone, so nothing has been told yet.',
+    text: 'Another site led you here. What this service knows about you is shown only to you, so no other site has seen it.',
     person: ['If you want to see it, go on. The other site learns nothing of it.'],
     administrator:
       'A page of another origin opened /__authproxy/whoami, or a script of one asked for it. Scripts of the application itself have to run under its own host name.',
@@ -362,7 +362,7 @@ export const failures = {
   /** The answer is based on an earlier login at the IdP. */
   authn_stale: {
     ...login,
-    text: 'This application asks you to sign in anew, and the identity provider answered with an earlier login.',
+    text: 'This application asks you to sign in again, and the identity provider answered with an earlier login.',
     person: [
       'Sign in again, and prove who you are when the identity provider asks for it.',
       adviceToReport,
@@ -373,7 +373,7 @@ export const failures = {
   /** The answer to a request for a new login says that the person signs in at a later time. */
   authn_future: {
     ...login,
-    text: 'This application asks you to sign in anew, and the identity provider says that you have done so in the future: its clock or its time zone is wrong.',
+    text: 'This application asks you to sign in again, and the identity provider says that you did so in the future: its clock or its time zone is wrong.',
     person: ['Tell your administrator the reference below.'],
     administrator:
       'AuthnInstant lies further ahead than saml.clockSkew, so it does not show that the login is new; the identity provider has to write it in UTC.',

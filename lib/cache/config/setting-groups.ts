@@ -41,11 +41,11 @@ export const archives = listOfGroups(
       listOf(mirror, 'places', 16),
       'an archive has at least one origin, the preferred one first',
     ).says(
-      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
+      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All must be allowed: list private ones under `private_domains`, and public ones under `domains` if that is set.',
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
     ),
     verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
-      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the one before. `prefer`: not wrongly signed by a known key, not older than the one before, and not unsigned when the one before was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the earlier one. `prefer`: not wrongly signed by a known key, not older than the earlier one, and not unsigned if the earlier one was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
@@ -55,14 +55,14 @@ export const archives = listOfGroups(
       '0s',
       'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
     ).says(
-      'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
+      'Age from which clients get a new Release file with its indexes, from its signed `Date` or from when cachesvc first saw it, whichever is later. The delay gives way before `Valid-Until`, and the first Release file of a suite is given at once. Set `suites.refresh` as well (`docs/delay.md`).',
     ),
     hold: optionalSetting(
       calendarDay,
       'none',
       'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
     ).says(
-      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and takes back nothing that clients have got already.',
+      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and clients keep what they have already.',
     ),
     except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
       'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
@@ -75,7 +75,7 @@ export const archives = listOfGroups(
       'that of `limits.origin_connections`',
       'archives:\n  - origins: [archive.example.org/debian]\n    connections: 2',
     ).says(
-      'Most connections to each origin of this archive at a time, in place of `limits.origin_connections`. apt has one connection to an archive, and some archives allow an address only a few. Without this setting cachesvc finds that out: when an origin refuses some of several connections (429, 503, a reset or no connection), it gets half as many, what it refused is asked again, and the number rises by one a minute.',
+      'Most connections to each origin of this archive at a time, instead of `limits.origin_connections`. Without this setting cachesvc adapts: when an origin refuses some of several connections, it gets half as many, and one more each minute.',
     ),
     address_family: optionalSetting(oneOf(...addressFamilies), 'that of `address_family`').says(
       'Which addresses of the origins of this archive are used, as with `address_family`.',
@@ -84,8 +84,8 @@ export const archives = listOfGroups(
       'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
     ),
     credentials: optionalSetting(secretPlace, 'none').says(
-      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
-      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
+      'File with the credentials of this proxy for the origins, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd. A line without `http://` is for https. Needs `archives[].clients`: only those clients get the files (`docs/paid-archives.md`).',
+      'The credentials go only to the host of the line, below its path: never along a redirect to another host, nor to a parent proxy over http. A reload reads the file again.',
     ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
@@ -126,10 +126,10 @@ export const suites = group(
       },
     ),
     update: setting(duration('0s', '25s'), '8s').says(
-      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
+      'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
+      'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. A minute is the shortest interval that counts.',
     ),
     refresh_for: setting(duration('1h', '365d'), '14d').says(
       'Suites that no client has asked for in so long are not refreshed any more.',
@@ -142,7 +142,7 @@ export const suites = group(
       'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients learn of it. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
@@ -181,12 +181,12 @@ export const sharedStore = group(
     style: setting(oneOf('path', 'host'), 'path')
       .needsRestart()
       .says(
-        'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
+        'Where the name of the bucket is in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
       ),
     region: setting(region, 'us-east-1')
       .needsRestart()
       .says(
-        'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
+        'Region that signatures name. Most engines other than Amazon’s take the one they were set up with, often `us-east-1`.',
       ),
     credentials: optionalSetting(
       secretPlace,
@@ -194,7 +194,7 @@ export const sharedStore = group(
     )
       .needsRestart()
       .says(
-        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
+        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Only the service may be able to read it. The credentials need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket. A reload reads the file again.',
       ),
     expire: setting(duration('0s', '3650d'), '30d').says(
       'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
@@ -222,7 +222,7 @@ export const retention = group(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
     unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
-      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. cachesvc looks once a day. A file goes when it was without a name at each look of that time, and no client has asked for it in that time. It stays while a generation of a suite names it that is kept, such as the three before the newest, those of `suites.snapshot_days` and those that wait for a delay; and while a recorded build has it. Nothing is said of files whose indexes are not known: those of another component or architecture than clients use, and those of archives without a Release file.',
+      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
     ),
   },
 )
@@ -249,10 +249,10 @@ export const freshness = group(
       'Freshness of indexes, Release files and other files below `dists/`, for clients that do not ask for validation.',
     ),
     other: setting(duration('0s', '365d'), '1h').says(
-      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives rebuild packages under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
-      'Time for which a 404 of the origin is remembered, but for InRelease, Release and Release.gpg.',
+      'Time for which a 404 of the origin is remembered, except for InRelease, Release and Release.gpg.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
@@ -274,7 +274,7 @@ export const timeouts = group(
     fields: setting(duration('100ms', '10m'), '15s')
       .needsRestart()
       .says(
-        'Time limit for the head of the origin’s response, after the request was sent, while a stored file or another origin can answer. Where none can, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes (for `fields` if that is more), so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients. A request that is passed through waits as long as its client, and no longer than that.',
+        'Time limit for the head of the origin’s response. If nothing else can answer, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes, so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients.',
       ),
     content: setting(duration('100ms', '10m'), '25s')
       .needsRestart()
@@ -301,7 +301,7 @@ export const timeouts = group(
     drain: setting(duration('0s', '1h'), '30s')
       .needsRestart()
       .says(
-        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
+        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no new ones.',
       ),
   },
 )
@@ -321,7 +321,7 @@ export const limits = group('Limits for clients and origins.', {
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
-        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest on which nothing is under way is closed. If there is none, the request waits up to 5 seconds for another to end, and is then answered 429, which apt takes for a failure of the moment as it does 503: it tries again three times. So many connections again (16 at least) may wait; those beyond are closed at once. Pages about the proxy itself are served all the same.',
+        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; those beyond are closed at once.',
       ),
       rate: optionalSetting(
         size('4K', '64G'),
@@ -398,7 +398,7 @@ export const https = group(
         'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
       ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
-      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with and those of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
+      'PEM files with certificates of CAs that are trusted for origins, in addition to those of Node.js and of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
     ),
     remember_distrust: setting(duration('0s', '7d'), '1h').says(
       'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',

@@ -104,7 +104,7 @@ export function crossCheck(values: SettingValues): Remarks {
     }
   }
   if (values.idpMetadataProxy !== undefined && values.idpMetadataProxyFile !== undefined) {
-    wrong(['idpMetadataProxyFile'], 'stands beside idpMetadataProxy; leave one')
+    wrong(['idpMetadataProxyFile'], 'is set together with idpMetadataProxy; keep only one')
   }
   if (listenAddress.port > 0 && listenAddress.port < 1024) {
     warn(

@@ -76,8 +76,8 @@ t.test('what is no record is told, and nothing of it counts', async t => {
   const [head = '', ...lines] = encodeBuild(build, false).split('\n')
   const withLine = (line: object) => [head, JSON.stringify(line), ''].join('\n')
   const cases = [
-    ['', /no record/],
-    ['{}', /no record/],
+    ['', /not a record/],
+    ['{}', /not a record/],
     [head.replace('"version":1', '"version":2'), /newer cachesvc \(format 2/],
     [head.replace('"base"', '"../base"'), /it has no name that a build can have/],
     [head.replace(/"begun":\d+/, '"begun":-1'), /when it began/],
