@@ -422,7 +422,7 @@ function stopSteps(
     stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([joined.quiet(), fetcher.close(signal)])
     }),
-    stopStep('answer no more commands', 5000, async () => {
+    stopStep('stop answering commands', 5000, async () => {
       store.answerCommands(undefined)
       await parts.unreferenced.close()
     }),
