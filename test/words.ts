@@ -166,7 +166,7 @@ function textsOf(path: string): readonly Said[] {
     .map(text =>
       joined(
         text
-          .replace(/\$\{[^}]*\}/g, '…')
+          .replace(/\$\{[^}]*(?:\}|$)/g, '…')
           .replace(/`[^`]*`/g, '…')
           .replaceAll('\\n', ' '),
       ),

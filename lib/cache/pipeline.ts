@@ -8,7 +8,7 @@ import type { OriginClient } from '../http/client/client.ts'
 import { requestDirectives } from '../http/message/cache-control.ts'
 import type { Handler, Request, Response } from '../http/message/message.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
-import type { AnswerNotes, AnswerStep } from './answer/answer-step.ts'
+import type { AnswerStep } from './answer/answer-step.ts'
 import {
   failedResponse,
   originStatusResponse,
@@ -18,7 +18,7 @@ import {
   withoutTargetResponse,
 } from './answer/errors.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import type { AllowedRequest } from './answer/representation.ts'
+import type { AllowedRequest, AnswerNotes } from './answer/representation.ts'
 import type { AnswerParts } from './answering.ts'
 import {
   type AdmittedFile,
@@ -55,17 +55,11 @@ export function pipeline(parts: PipelineParts): Handler {
 
     // 1 to 3. What is asked for, and may this client have it?
     const first = approach(request, destinationOf(request, rules), parts)
-    switch (first.kind) {
-      case 'refuse':
-        return withoutTargetResponse(first)
-      case 'operations':
-        return parts.operations(request, first.path, first.query)
-      case 'method':
-        return methodNotAllowed(first.allowed)
-      case 'denied':
-        return refusedResponse(request, first.refusal)
-    }
-    parts.sentCredentials.note(request, first.file)
+    if (first.kind === 'refuse') return withoutTargetResponse(first)
+    if (first.kind === 'operations') return parts.operations(request, first.path, first.query)
+    if (first.kind === 'method') return methodNotAllowed(first.allowed)
+    if (first.kind === 'denied') return refusedResponse(request, first.refusal)
+    if (first.file.underOurAddress) parts.sentCredentials.note(request, first.file)
 
     // Does this client have no more connections than it may have?
     const { clientPlace } = request

@@ -53,26 +53,35 @@ export const forwardAuth = group(
       'forwardAuth:\n  listenAddress: unix:/run/authproxy/app-auth.sock\n  edge: nginx',
     )
       .needsRestart('forwardAuth.listen')
+      .needs('forwardAuth.edge', 'name the one that asks: nginx, traefik, caddy, envoy or haproxy')
       .says(
         'Where checks are answered, only at `/check`: `unix:/PATH` for a socket in the file system, or an address with a port. Browsers must never reach it. Logins, logouts and `/__authproxy/` stay at `proxy.listenAddress`, where the edge must route `/saml/` and paths that begin with `/__authproxy`.',
         'Every local program may connect to the socket, unless the permissions of its directory prevent that. The packaged service has `/run/authproxy` for it.',
         'Forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, and the application must not be reachable past the edge (`docs/forward-auth.md`).',
       ),
-    edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`').says(
-      'The reverse proxy that asks. It decides which one field names the method, the path and the host of a request; a check without it, or with it twice, is answered with 400. The last address in `X-Forwarded-For` that is not among `trustedProxies` is the client (`docs/forward-auth.md`).',
-    ),
+    edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`')
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'The reverse proxy that asks. It decides which one field names the method, the path and the host of a request; a check without it, or with it twice, is answered with 400. The last address in `X-Forwarded-For` that is not among `trustedProxies` is the client (`docs/forward-auth.md`).',
+      ),
     trustedProxies: setting(
       listOf(network, 'networks'),
       [],
       'forwardAuth:\n  listenAddress: 10.0.0.5:9090\n  edge: traefik\n  trustedProxies: [10.0.0.0/28]',
-    ).says(
-      'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
-    ),
-    secretFile: optionalSetting(secretPlace, 'none').says(
-      'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
-    ),
-    hosts: setting(listOf(domain, 'host names'), []).says(
-      'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
-    ),
+    )
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
+      ),
+    secretFile: optionalSetting(secretPlace, 'none')
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+      ),
+    hosts: setting(listOf(domain, 'host names'), [])
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
+      ),
   },
 )

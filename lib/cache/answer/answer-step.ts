@@ -3,8 +3,7 @@
  */
 import type { Response } from '../../http/message/message.ts'
 import type { AdmittedFile } from '../decide/decide.ts'
-import type { Entry } from '../store/entry.ts'
-import type { AllowedRequest } from './representation.ts'
+import type { AllowedRequest, AnswerNotes } from './representation.ts'
 
 export interface AnswerStep {
   /** Decides about a request that names this step, for example a build. Changes nothing. */
@@ -29,11 +28,3 @@ export interface GivenByStep {
 }
 
 export type PlainAnswer = (notes?: AnswerNotes) => Response | Promise<Response>
-
-/** What a step learns of an answer that is sent. */
-export interface AnswerNotes {
-  /** The client gets this entry or a part of it, or has it already. */
-  readonly given: (entry: Entry) => void
-  /** The answer is not whole, with the reason in words. */
-  readonly failed: (because: string) => void
-}

@@ -23,16 +23,13 @@ import {
 } from '../decide/decide.ts'
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import {
-  type FetchOutcome,
-  type IncomingContent,
-  type OriginAnswer,
-  type WantedFile,
-  WrongContent,
-} from '../fetch/found.ts'
-import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
+import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
+import { type Ask, askForHead } from '../fetch/origin-question.ts'
+import { originName } from '../fetch/question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
+import type { WantedFile } from '../fetch/wanted-file.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
 import { choosingFields, mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'

@@ -15,7 +15,7 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { statusByPreconditions, validatorsOf } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { appendVia } from '../../http/message/via.ts'
-import type { IncomingContent } from '../fetch/found.ts'
+import type { IncomingContent } from '../fetch/fetch-outcome.ts'
 import { longestWait } from '../fetch/late-heads.ts'
 import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'

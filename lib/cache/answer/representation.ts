@@ -31,7 +31,6 @@ import type { HitReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Claim } from '../suites/generation.ts'
-import type { AnswerNotes } from './answer-step.ts'
 
 /** The name of this cache in Cache-Status. */
 export const cacheName = 'cachesvc'
@@ -57,6 +56,14 @@ export interface AllowedRequest {
   readonly now: number
   /** The member of Via for this proxy, such as `1.1 cachesvc`. All answers of a service have the same. */
   readonly via: string
+}
+
+/** The functions by which a step around an answer (answer-step.ts) learns of it. */
+export interface AnswerNotes {
+  /** The client gets this entry or a part of it, or has it already. */
+  readonly given: (entry: Entry) => void
+  /** The answer is not whole, with the reason in words. */
+  readonly failed: (because: string) => void
 }
 
 /** A file with all values that its responses need. */

@@ -7,7 +7,7 @@ import { type RequestDirectives, requestDirectives } from '../../http/message/ca
 import type { Request } from '../../http/message/message.ts'
 import { runsInCircle } from '../../http/message/via.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import { proofOf } from '../fetch/found.ts'
+import { proofOf } from '../fetch/wanted-file.ts'
 import {
   type AdmittedTarget,
   admitClient,
@@ -84,24 +84,29 @@ export function approach(
   }
 
   // 3. May this client reach this target, and the place where routing sends it?
-  const { admission, confinement } = destination
-  const { client } = request
-  const inCircle = runsInCircle(request.fields, parts.pseudonym ?? '')
-  const stranger =
-    client &&
-    admitClient(
-      { authority: destination.asked, client: client.address, inCircle },
-      parts.rules().policy,
-    )
-  if (stranger !== undefined) return { kind: 'denied', refusal: stranger }
+  const { admission } = destination
+  const refusal = clientRefusal(request, destination, parts)
+  if (refusal !== undefined) return { kind: 'denied', refusal }
   if ('deny' in admission) return { kind: 'denied', refusal: admission }
-  if (client !== undefined) {
-    const refusal =
-      (confinement && admitToArchive(client.address, confinement)) ??
-      parts.sentCredentials?.refusal({ fields: request.fields, client }, destination)
-    if (refusal !== undefined) return { kind: 'denied', refusal }
-  }
   return { kind: 'admitted', request, file: destination, admission }
+}
+
+/** The refusal of a client that may not have this file; undefined when it may, and when no client is meant. */
+function clientRefusal(
+  { fields, client }: DecisiveRequest,
+  destination: FileDestination,
+  { rules, pseudonym = '', sentCredentials }: ApproachParts,
+): Refusal | undefined {
+  if (client === undefined) return undefined
+  const { asked, confinement, admission, underOurAddress } = destination
+  const { address } = client
+  const inCircle = runsInCircle(fields, pseudonym)
+  const refusal = admitClient({ authority: asked, client: address, inCircle }, rules().policy)
+  if (refusal !== undefined || 'deny' in admission) return refusal
+  return (
+    (confinement && admitToArchive(address, confinement)) ??
+    (underOurAddress ? sentCredentials?.refusal({ fields, client }, destination) : undefined)
+  )
 }
 
 type FileOfItsDay = FileDestination | { readonly sentence: string }
@@ -293,12 +298,15 @@ function decided(
     negative: parts.negative,
     suites: parts.suites,
   })
-  const asked = { request, file, claim, awaited, directives }
-  return { decision: refined(found, asked, parts), directives, stored, must, proven }
+  const decision =
+    found.use === 'store' && archive.kind !== 'release'
+      ? found
+      : refined(found, { request, file, claim, awaited, directives }, parts)
+  return { decision, directives, stored, must, proven }
 }
 
 /** Whether the answer is the same for all clients that may have the file. */
-export function isForAll(admitted: AdmittedFile): boolean {
+function isForAll(admitted: AdmittedFile): boolean {
   return admitted.admission.allow !== 'passthrough' && !hasOwnAnswer(admitted)
 }
 
@@ -365,7 +373,7 @@ function refined(found: Lookup, asked: FileQuestion, parts: DecisionParts): Deci
   const { fetcher, updates, delays } = parts
   switch (found.use) {
     case 'store': {
-      const delay = archive.kind === 'release' ? delays?.reason(key) : undefined
+      const delay = delays?.reason(key)
       return delay === undefined ? found : { ...found, because: delay }
     }
     case 'revalidate': {

@@ -28,8 +28,8 @@ import {
 } from '../decide/decide.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { NotStoredReason } from '../fetch/found.ts'
-import type { Mirrors } from '../fetch/origin-question.ts'
+import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
+import type { Mirrors } from '../fetch/mirrors.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import { admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
 import { parentsOf, placesOf } from '../policy/routing.ts'
@@ -40,16 +40,8 @@ import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../st
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
-import type { AnswerSource, Explanation, RequestFate } from './sources.ts'
+import type { AnswerSource, ExplainedRequest, Explanation, RequestFate } from './sources.ts'
 import { delayText, sharedText, troubleText } from './state-text.ts'
-
-/** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
-export interface ExplainedRequest {
-  readonly url: string
-  readonly method?: string
-  readonly fields?: Fields
-  readonly client?: string
-}
 
 interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>

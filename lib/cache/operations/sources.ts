@@ -3,6 +3,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
+import type { Fields } from '../../http/message/field.ts'
 import type { JsonObject } from '../../json.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
@@ -11,7 +12,7 @@ import type { ContentSource } from '../decide/decide.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import type { HttpsMode, HttpsState } from '../features/intercept/https.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
-import type { IncomingFile } from '../fetch/found.ts'
+import type { IncomingFile } from '../fetch/fetch-outcome.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { RouteRule } from '../policy/routing.ts'
@@ -22,7 +23,6 @@ import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
-import type { ExplainedRequest } from './explain.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>
@@ -123,6 +123,14 @@ interface DelayOfSuite {
   readonly state: DelayState
   /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
   readonly changes: () => ChangeCount | 'unknown' | undefined
+}
+
+/** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
+export interface ExplainedRequest {
+  readonly url: string
+  readonly method?: string
+  readonly fields?: Fields
+  readonly client?: string
 }
 
 /** One finding of `explain` about a request, such as "Admitted by" and the rule. */

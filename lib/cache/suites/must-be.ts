@@ -1,5 +1,5 @@
 /**
- * What a file must be: its content by digest and size with the index that says so, or the reason why nothing says so.
+ * Says what a file must be: its content by digest and size with the index that says so, or the reason why nothing says so.
  */
 import type { ArchivePath } from '../archive/path.ts'
 import type { Claim } from './generation.ts'
@@ -46,7 +46,7 @@ interface UnnamedFile {
 export type UnnamedReason = 'no-suite' | 'release' | 'unnamed' | 'unreadable' | 'late'
 
 /** One value for each reason, because most files of a hit have one. */
-export const unnamed: Readonly<Record<UnnamedReason, UnnamedFile>> = {
+export const unnamedFile: Readonly<Record<UnnamedReason, UnnamedFile>> = {
   'no-suite': { is: 'unnamed', because: 'no-suite' },
   release: { is: 'unnamed', because: 'release' },
   unnamed: { is: 'unnamed', because: 'unnamed' },

@@ -36,7 +36,7 @@ import {
 } from './generation.ts'
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
-import { type MustBe, unnamed } from './must-be.ts'
+import { type MustBe, unnamedFile } from './must-be.ts'
 import { pastFiles } from './past.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
@@ -313,17 +313,17 @@ export class Suites {
   mustBe(asked: AskedFile): MustBe | Promise<MustBe> {
     const { key, stored, archive, client } = asked
     if (archive.kind === 'by-hash') return { is: 'by-name', digest: archive.digest }
-    if (archive.kind === 'release' && !archive.detached) return unnamed.release
-    if (this.#known.size === 0 && this.adoptions.count === 0) return unnamed['no-suite']
+    if (archive.kind === 'release' && !archive.detached) return unnamedFile.release
+    if (this.#known.size === 0 && this.adoptions.count === 0) return unnamedFile['no-suite']
     const agreement = stored && this.#agreeing.get(stored)
     const agrees = agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true
     const adopting = this.adoptions.count > 0
     if (agrees && !(adopting && archive.kind === 'pool')) return agreement.must
     const name = decodedUrl(key)
-    if (name === undefined) return unnamed['no-suite']
+    if (name === undefined) return unnamedFile['no-suite']
     const adopted = adopting ? this.#adoptedInTime(name, asked) : undefined
     if (adopted === undefined) return agrees ? agreement.must : this.#find(name, asked)
-    const must = adopted.then(done => (done ? this.#find(name, asked) : unnamed.late))
+    const must = adopted.then(done => (done ? this.#find(name, asked) : unnamedFile.late))
     return stored === undefined || archive.kind === 'pool'
       ? { is: 'awaited', awaited: must.then(({ claim }) => claim) }
       : must
@@ -364,12 +364,7 @@ export class Suites {
     return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
-      const must: MustBe =
-        answer === 'unnamed'
-          ? unnamed[this.#known.above(name) || this.#known.rootAbove(name) ? answer : 'no-suite']
-          : answer === 'unknown'
-            ? unnamed.unreadable
-            : { is: 'named', claim: answer }
+      const must = this.#mustBeBy(answer, name)
       const { claim } = must
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       // A contradiction is settled for each client by the indexes that it has fetched.
@@ -387,6 +382,13 @@ export class Suites {
       agreeing.set(stored, agreement)
       return agreement.must
     })
+  }
+
+  #mustBeBy(answer: Answer, name: string): MustBe {
+    if (typeof answer !== 'string') return { is: 'named', claim: answer }
+    if (answer === 'unknown') return unnamedFile.unreadable
+    const isCovered = this.#known.above(name) ?? this.#known.rootAbove(name)
+    return unnamedFile[isCovered === undefined ? 'no-suite' : answer]
   }
 
   /** The answer of the indexes about a file. Sources whose tables are missing are added to `lost`. */

@@ -3,7 +3,7 @@
  */
 import { Piece } from '../../../bytes/piece.ts'
 import { explainError } from '../../../errors.ts'
-import { WrongContent } from '../../fetch/found.ts'
+import { WrongContent } from '../../fetch/wrong-content.ts'
 import type { PutResult } from '../../store/content/download.ts'
 import type { Store } from '../../store/store.ts'
 import type { CarriedRecord } from '../feature.ts'

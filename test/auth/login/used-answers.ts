@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openReplayCache } from '../../../lib/auth/login/replay-cache.ts'
+import { openUsedIds } from '../../../lib/auth/login/used-answers.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
 import { hrefOf } from '../../fixtures/saml/browser.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
@@ -17,7 +17,7 @@ function arranged(t: Test, path = join(t.testdir(), 'used')) {
   const clock = new ManualClock(start)
   const log = createMemoryLog()
   const open = async () => {
-    const cache = await openReplayCache({ path, clock, log })
+    const cache = await openUsedIds({ path, clock, log })
     t.teardown(() => cache.close())
     return cache
   }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { loginBounds, type PoolBounds, WorkerPool } from '../../../../lib/auth/login/worker/pool.ts'
+import { loginBounds, type PoolBounds, WorkerPool } from '../../../../lib/auth/idp/worker/pool.ts'
 import { ScriptedIdp } from '../../../fixtures/saml/idp.ts'
 import { rsaPair } from '../../../fixtures/saml/keys.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'

@@ -1,6 +1,7 @@
 /**
- * Keeps the logins a browser has under way, each in a sealed cookie of its own, and in another the user who was signed in last.
- * The server keeps nothing, so a restart in the middle of a login loses none, and clients cannot fill its memory.
+ * The cookies of logins: each login that a browser has under way is in a sealed cookie of its own, the user who was signed in last in
+ * another. They are opened once for a request, and what its answer changes is written once. The server keeps nothing, so a restart in
+ * the middle of a login loses none, and clients cannot fill its memory.
  *
  * # Facts
  * - The IdP answers by a form post from its own site, so the cookies have to be SameSite=None; `__Host-` keeps neighbours of our
@@ -16,17 +17,19 @@
  *   another subject at every login: such a form has no sender afterwards.
  */
 import { createHash } from 'node:crypto'
-import type { Milliseconds, Seconds } from '../../async/clock.ts'
+import type { Clock, Milliseconds, Seconds } from '../../async/clock.ts'
 import { setCookie } from '../../http/message/cookie.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
 import { isRecord, parsedJson } from '../../json.ts'
 import type { LoginAsks } from '../../saml/response/check-assertion.ts'
 import { ownCookies, ownValues } from '../access/own-cookies.ts'
 import type { LoginNeeds } from '../access/rules.ts'
+import type { SamlConfig } from '../config/config.ts'
+import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import { longestSession } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
-import type { Saml, SamlParts } from './parts.ts'
 
 /** The cookie of a login is this name and its ID. */
 const LOGIN = '__Host-authproxy_login.'
@@ -110,11 +113,6 @@ export interface LoginState extends KnownBrowser {
   readonly flows: readonly Flow[]
 }
 
-/** A new ID of a login; `again` marks a login that replaces one that is no longer known. */
-export function newFlowId({ random }: Pick<Saml, 'random'>, again: boolean): string {
-  return `${again ? AGAIN : ''}${random(20).toString('base64url')}`
-}
-
 const AGAIN = 'again.'
 
 /** Characters of the IDs of logins. */
@@ -133,61 +131,173 @@ export function requestIdOf({ id }: Pick<Flow, 'id'>): string {
   return `_${id}`
 }
 
-/** The keys that open the cookies of this file. */
-type StateOpener = Pick<Saml, 'keys' | 'config' | 'clock'>
-
-/** The logins of the browser that sent a request. */
-export function stateOf(saml: StateOpener, request: Pick<Request, 'fields'>): LoginState {
-  const { loginTime } = saml.config()
-  const pairs = ownCookies(request.fields)
-    .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
-    .slice(0, MOST_READ)
-  if (pairs.length === 0) return { cookieState: 'absent', flows: [] }
-  const flows: Flow[] = []
-  let known: KnownBrowser | undefined
-  for (const { name, value } of pairs) {
-    const found = opened(saml, name, value)
-    if (found === undefined) continue
-    if (name === STATE) known ??= found
-    else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
-  }
-  if (known === undefined && flows.length === 0) return { cookieState: 'invalid', flows }
-  const now = saml.clock.now()
-  const current = flows.filter(flow => now - flow.began < loginTime)
-  current.sort((a, b) => a.began - b.began)
-  return { ...known, cookieState: 'state', flows: current }
+/** What the cookies are sealed with. */
+interface CookieParts {
+  readonly keys: Pick<KeyRing, 'sealingKeys'>
+  readonly config: () => Pick<SamlConfig, 'entityId' | 'loginTime'>
+  readonly clock: Clock
+  readonly random: (size: number) => Buffer
 }
 
-/** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
-function opened(saml: StateOpener, name: string, value: string): object | undefined {
-  const plain = unseal(value, purposeOf(saml, name), saml.keys.sealingKeys())
-  const found = plain && parsedJson(plain.toString())
-  return isRecord(found) ? found : undefined
+/** Answers the cookies of the browser that sent a request: one object for each request. */
+export type CookiesOfRequest = (request: Pick<Request, 'fields'>) => LoginCookies
+
+export function loginCookies(parts: CookieParts): CookiesOfRequest {
+  const opened = new WeakMap<object, LoginCookies>()
+  return request => {
+    const known = opened.get(request)
+    if (known !== undefined) return known
+    const cookies = new LoginCookies(parts, request.fields)
+    opened.set(request, cookies)
+    return cookies
+  }
+}
+
+export class LoginCookies {
+  readonly #parts: CookieParts
+  readonly #fields: Fields
+  #state: LoginState | undefined
+  #owner: { readonly is: string | undefined } | undefined
+  /** The Set-Cookie values of the answer, by the name of the cookie. */
+  readonly #written = new Map<string, string>()
+
+  constructor(parts: CookieParts, fields: Fields) {
+    this.#parts = parts
+    this.#fields = fields
+  }
+
+  /** The logins of the browser, and what is known of it. */
+  get state(): LoginState {
+    this.#state ??= this.#open()
+    return this.#state
+  }
+
+  /** A login that waits for its browser, by its ID. */
+  flow(id: string | undefined): Flow | undefined {
+    return this.state.flows.find(flow => flow.id === id)
+  }
+
+  /** The user who was signed in last in the browser; undefined when there is none, or it cannot be known. */
+  get owner(): string | undefined {
+    this.#owner ??= { is: this.#openOwner() }
+    return this.#owner.is
+  }
+
+  /** A new ID of a login; `again` marks a login that replaces one that is no longer known. */
+  newId(again: boolean): string {
+    return `${again ? AGAIN : ''}${this.#parts.random(20).toString('base64url')}`
+  }
+
+  /**
+   * Keeps a login that begins, and removes the oldest ones beyond the limits. `small`: the page that is answered keeps the address, so
+   * that the cookie need not hold all of a long one. A login that takes the place of a removed one has room of its own, or it would
+   * remove the next, whose tab would begin again in its turn.
+   */
+  begin(flow: Flow, { small }: { readonly small: boolean }): void {
+    this.keep(flow, small ? SMALL : LARGE)
+    const share = flow.id.startsWith(AGAIN) ? 2 : 1
+    let room = share * MOST_CHARACTERS - sizeOf(flow)
+    for (const [newer, each] of [...this.state.flows].reverse().entries()) {
+      room -= sizeOf(each)
+      if (room < 0 || newer + 2 > share * MOST_FLOWS) this.drop(each.id)
+    }
+  }
+
+  /** Keeps a login. When it does not fit, the address loses its query and then its path. */
+  keep(flow: Flow, most = LARGE): void {
+    const { id, ...kept } = flow
+    const name = `${LOGIN}${id}`
+    const value = this.#sealed(name, kept)
+    if (value.length > most) this.keep({ ...flow, returnTo: shorter(flow.returnTo) }, most)
+    else this.#write(name, value)
+  }
+
+  /** Removes a login. */
+  drop(id: string): void {
+    this.#write(`${LOGIN}${id}`)
+  }
+
+  /** Keeps what is known of the browser in the place of what was; removes the cookie when that is nothing. */
+  know({ last, logout, notPassive }: KnownBrowser): void {
+    const isNothing = (last ?? logout ?? notPassive) === undefined
+    this.#write(STATE, isNothing ? undefined : this.#sealed(STATE, { last, logout, notPassive }))
+  }
+
+  /** Remembers the user of a session. */
+  own(session: Pick<Session, 'issuer' | 'subject'>): void {
+    const { keys, random } = this.#parts
+    const value = seal(
+      Buffer.from(ownerOf(session)),
+      this.#ownerPurpose,
+      keys.sealingKeys(),
+      random,
+    )
+    this.#written.set(LAST, setCookie(LAST, value, { maxAge: longestSession }))
+  }
+
+  /** The fields that carry all that was written. */
+  get lines(): Fields {
+    return Fields.of(...[...this.#written.values()].map(line => ['Set-Cookie', line] as const))
+  }
+
+  #write(name: string, value?: string): void {
+    const time: Seconds = Math.ceil(this.#parts.config().loginTime / 1000)
+    const maxAge = value === undefined ? 0 : time
+    this.#written.set(name, setCookie(name, value ?? '', { maxAge, sameSite: 'None' }))
+  }
+
+  #open(): LoginState {
+    const { config, clock } = this.#parts
+    const pairs = ownCookies(this.#fields)
+      .filter(({ name }) => name === STATE || name.startsWith(LOGIN))
+      .slice(0, MOST_READ)
+    if (pairs.length === 0) return { cookieState: 'absent', flows: [] }
+    const flows: Flow[] = []
+    let known: KnownBrowser | undefined
+    for (const { name, value } of pairs) {
+      const found = this.#unsealed(name, value)
+      if (found === undefined) continue
+      if (name === STATE) known ??= found
+      else if (isFlow(found)) flows.push({ ...found, id: name.slice(LOGIN.length) })
+    }
+    if (known === undefined && flows.length === 0) return { cookieState: 'invalid', flows }
+    const now = clock.now()
+    const { loginTime } = config()
+    const current = flows.filter(flow => now - flow.began < loginTime)
+    current.sort((a, b) => a.began - b.began)
+    return { ...known, cookieState: 'state', flows: current }
+  }
+
+  #openOwner(): string | undefined {
+    const [value, ...more] = ownValues(this.#fields, LAST)
+    if (value === undefined || more.length > 0) return undefined
+    return unseal(value, this.#ownerPurpose, this.#parts.keys.sealingKeys())?.toString()
+  }
+
+  /** Only this service can have sealed the value for the cookie of this name, so only its outline is checked. */
+  #unsealed(name: string, value: string): object | undefined {
+    const plain = unseal(value, this.#purposeOf(name), this.#parts.keys.sealingKeys())
+    const found = plain && parsedJson(plain.toString())
+    return isRecord(found) ? found : undefined
+  }
+
+  #sealed(name: string, content: object): string {
+    const { keys, random } = this.#parts
+    const plain = Buffer.from(JSON.stringify(content))
+    return seal(plain, this.#purposeOf(name), keys.sealingKeys(), random)
+  }
+
+  #purposeOf(name: string): string {
+    return `authproxy login 2 ${name} ${this.#parts.config().entityId}`
+  }
+
+  get #ownerPurpose(): string {
+    return `authproxy last 1 ${this.#parts.config().entityId}`
+  }
 }
 
 function isFlow(found: object): found is Omit<Flow, 'id'> {
   return 'began' in found && 'returnTo' in found
-}
-
-/**
- * The Set-Cookie values of a login that begins, and those that remove the oldest ones beyond the limits. `small`: the page that
- * is answered keeps the address, so that the cookie need not hold all of a long one. A login that takes the place of a removed
- * one has room of its own, or it would remove the next, whose tab would begin again in its turn.
- */
-export function beginFlow(
-  saml: Saml,
-  { flows }: LoginState,
-  { flow, small }: { readonly flow: Flow; readonly small: boolean },
-): readonly string[] {
-  const own = keepFlow(saml, flow, small ? SMALL : LARGE)
-  const removed: string[] = []
-  const share = flow.id.startsWith(AGAIN) ? 2 : 1
-  let room = share * MOST_CHARACTERS - sizeOf(flow)
-  for (const [newer, each] of [...flows].reverse().entries()) {
-    room -= sizeOf(each)
-    if (room < 0 || newer + 2 > share * MOST_FLOWS) removed.push(dropFlow(each.id))
-  }
-  return [own, ...removed]
 }
 
 /** Characters of name and value of a login's cookie, about: what is sealed is a third longer in base64url. */
@@ -195,31 +305,9 @@ function sizeOf({ returnTo }: Flow): number {
   return 200 + Math.ceil((returnTo.length * 4) / 3)
 }
 
-/** The Set-Cookie value that keeps a login. When it does not fit, the address loses its query and then its path. */
-export function keepFlow(saml: Saml, flow: Flow, most = LARGE): string {
-  const { id, ...kept } = flow
-  const name = `${LOGIN}${id}`
-  const value = sealed(saml, name, kept)
-  return value.length > most
-    ? keepFlow(saml, { ...flow, returnTo: shorter(flow.returnTo) }, most)
-    : cookie(name, value, Math.ceil(saml.config().loginTime / 1000))
-}
-
 function shorter(returnTo: string): string {
   const mark = returnTo.indexOf('?')
   return mark > 0 && mark < 1500 ? returnTo.slice(0, mark) : '/'
-}
-
-/** The Set-Cookie value that removes a login. */
-export function dropFlow(id: string): string {
-  return cookie(`${LOGIN}${id}`, '', 0)
-}
-
-/** The Set-Cookie value that keeps what is known of a browser; removes the cookie when that is nothing. */
-export function keepKnown(saml: SamlParts, { last, logout, notPassive }: KnownBrowser): string {
-  if ((last ?? logout ?? notPassive) === undefined) return cookie(STATE, '', 0)
-  const value = sealed(saml, STATE, { last, logout, notPassive })
-  return cookie(STATE, value, Math.ceil(saml.config().loginTime / 1000))
 }
 
 /** How deep in a loop a login is that begins now: 0 unless another was completed just before. */
@@ -227,45 +315,8 @@ export function depthOf({ last }: KnownBrowser, now: Milliseconds): number {
   return last !== undefined && now - last.at < LOOP_WINDOW ? last.depth + 1 : 0
 }
 
-function sealed(saml: SamlParts, name: string, content: object): string {
-  const plain = Buffer.from(JSON.stringify(content))
-  return seal(plain, purposeOf(saml, name), saml.keys.sealingKeys(), saml.random)
-}
-
-function purposeOf(saml: Pick<Saml, 'config'>, name: string): string {
-  return `authproxy login 2 ${name} ${saml.config().entityId}`
-}
-
-function cookie(name: string, value: string, maxAge: Seconds): string {
-  return setCookie(name, value, { maxAge, sameSite: 'None' })
-}
-
 /** The user of a session as a hash. */
 export function ownerOf(session: Pick<Session, 'issuer' | 'subject'>): string {
   const user = JSON.stringify([session.issuer, session.subject])
   return createHash('sha256').update(user).digest('base64url')
-}
-
-/** The Set-Cookie value that remembers the user of a session. */
-export function ownerCookie(
-  saml: Pick<Saml, 'keys' | 'config' | 'random'>,
-  session: Pick<Session, 'issuer' | 'subject'>,
-): string {
-  const plain = Buffer.from(ownerOf(session))
-  const value = seal(plain, lastPurpose(saml), saml.keys.sealingKeys(), saml.random)
-  return setCookie(LAST, value, { maxAge: longestSession })
-}
-
-/** The user who was signed in last in the browser of a request; undefined when there is none, or it cannot be known. */
-export function lastOwner(
-  saml: Pick<Saml, 'keys' | 'config'>,
-  request: Pick<Request, 'fields'>,
-): string | undefined {
-  const [value, ...more] = ownValues(request.fields, LAST)
-  if (value === undefined || more.length > 0) return undefined
-  return unseal(value, lastPurpose(saml), saml.keys.sealingKeys())?.toString()
-}
-
-function lastPurpose(saml: Pick<Saml, 'config'>): string {
-  return `authproxy last 1 ${saml.config().entityId}`
 }

@@ -3,15 +3,12 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { SamlConfig } from '../../../../lib/auth/config/config.ts'
-import {
-  IdpMetadataSource,
-  type SourceParts,
-} from '../../../../lib/auth/login/idp-metadata-source.ts'
+import { IdpMetadataSource, type SourceParts } from '../../../../lib/auth/idp/metadata-source.ts'
 import {
   metadataBounds,
   type PoolBounds,
   WorkerPool,
-} from '../../../../lib/auth/login/worker/pool.ts'
+} from '../../../../lib/auth/idp/worker/pool.ts'
 import type { MetadataRules } from '../../../../lib/saml/metadata/idp-metadata.ts'
 import { signElement } from '../../../../lib/saml/signature/sign.ts'
 import { makeClient } from '../../../fixtures/http/origin-client.ts'
