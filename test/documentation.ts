@@ -163,11 +163,6 @@ t.test('every reason word of authproxy is explained', t => {
 })
 
 t.test('every outcome of a request to authproxy is explained and counted', t => {
-  const [, log = ''] = read('docs/authproxy-request.md').split('\n## 6. The log\n')
-  const explained = [...log.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
-    [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word),
-  )
-  t.same(explained.sort(), [...outcomes].sort())
   for (const path of [...files('lib/auth', '.ts'), ...files('lib/http', '.ts')]) {
     const known: ReadonlySet<unknown> = /^lib\/auth\/forward-auth\//.test(path)
       ? new Set(checkOutcomes)
@@ -176,16 +171,13 @@ t.test('every outcome of a request to authproxy is explained and counted', t => 
       t.ok(known.has(word), `${path}: ${word}`)
     }
   }
-  const [, checks = ''] = log.split('\n## 7. Checks of an edge\n')
-  for (const outcome of checkOutcomes) t.ok(checks.includes(`\`${outcome}\``), outcome)
   const manual = section('man/authproxy.8', 'LOG')
   const reasons = ['PassReason', 'LoginReason', 'RefuseReason', 'CutReason'].flatMap(name =>
     union('lib/auth/access/outcome.ts', name),
   )
   t.ok(reasons.length > 14, `${reasons.length} reasons`)
-  for (const reason of reasons) t.ok(log.includes(`\`${reason}\``), reason)
   const tunnels = union('lib/http/proxy/tunnel.ts', 'TunnelEnd')
-  for (const word of new Set<string>([...checkOutcomes, ...explained, ...reasons, ...tunnels])) {
+  for (const word of new Set<string>([...checkOutcomes, ...outcomes, ...reasons, ...tunnels])) {
     t.match(manual, wholeWord(word), `authproxy(8): ${word}`)
   }
   t.end()
