@@ -6,9 +6,10 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
-import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
-import { claims } from '../lib/auth/session/claim.ts'
+import { claims } from '../lib/auth/config/claims.ts'
+import { failureTable } from '../lib/auth/pages/failures.ts'
 import { packageRoot } from '../lib/package.ts'
+import { failureList } from '../tools/failure-list.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 import { Sources } from './fixtures/recorded/source-words.ts'
 
@@ -26,6 +27,12 @@ function files(folder: string, ending: string): string[] {
 }
 
 const documents = files('.', '.md')
+
+t.test('the list of failures is what the source says', t => {
+  const [path, content] = failureList()
+  t.equal(read(path), content, `${path}: run \`npm run manual\``)
+  t.end()
+})
 
 t.test('docs/design.md says what each folder of the source holds', t => {
   const [, table = ''] = read('docs/design.md').split('\n## Where to look\n')
@@ -145,10 +152,10 @@ t.test('every reason word of authproxy is explained', t => {
     `${word}_…`,
   ]
   const words = [
-    ...Object.entries(failures)
+    ...Object.entries(failureTable().codes)
       .filter(([, { category }]) => category === 'PROXY-ERROR')
       .map(([code]) => code),
-    ...Object.keys(whyNotKept),
+    ...Object.keys(failureTable().notKept),
     ...union('lib/saml/response/check-assertion.ts', 'AssertionReason'),
     ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
   ]

@@ -189,7 +189,7 @@ t.test('manuals', async t => {
 })
 
 t.test('pages, scripts for users, and examples', async t => {
-  const paths = filesBelow('templates', /^(?!.*\/languages\/).*(?<!\.css|\.ico|\.svg|\.json)$/)
+  const paths = filesBelow('templates', /^(?!.*\/languages\/).*(?<!\.css|\.ico|\.svg)$/)
   t.ok(paths.length > 20, `${paths.length} templates`)
   for (const path of paths) t.strictSame(refusedIn(ofTemplate(path)), [], path)
 })

@@ -1,5 +1,5 @@
 /**
- * Writes the manuals, the JSON Schemas and the list of metrics into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas, the list of metrics and the list of failures into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -10,12 +10,14 @@ import { listMetrics } from '../lib/cache/reporting.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { failureList } from './failure-list.ts'
 import { metricsList } from './metrics-list.ts'
 
 await run('manual', async () => {
   const files = [
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
+    failureList(),
     metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {

@@ -9,6 +9,7 @@ import { packageRoot, packageVersion } from '../../lib/package.ts'
 import { buildVersion } from '../../tools/packaging/build-version.ts'
 import { debianVersion } from '../../tools/packaging/debian-package.ts'
 import { lockedPackages } from '../../tools/packaging/locked-packages.ts'
+import { placeholdersOf } from '../../tools/packaging/placeholders.ts'
 import { sbom } from '../../tools/packaging/sbom.ts'
 import { fastCompression } from '../fixtures/archive/package-file.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
@@ -111,6 +112,30 @@ t.test('only the tagged commit is released', async t => {
   t.equal(code, 1)
   t.match(stderr, /tag v|differ from the commit/)
   t.match(stderr, '--untagged')
+})
+
+t.test('a release does not name places that are reserved for examples', async t => {
+  const manifest = {
+    homepage: 'https://cachesvc.net/',
+    repository: { url: 'git+https://git.cachesvc.net/example.organic.git' },
+    bugs: { email: 'security@cachesvc.net' },
+    author: 'The authors <a@cachesvc.net>',
+  }
+  t.strictSame(placeholdersOf(manifest), [])
+  for (const homepage of ['https://example.org', 'https://a.example.com/x', 'https://a.invalid/'])
+    t.strictSame(placeholdersOf({ ...manifest, homepage }), [
+      { field: 'homepage', value: homepage },
+    ])
+  t.strictSame(
+    placeholdersOf({ homepage: manifest.homepage, author: 'x <x@localhost>' }).map(
+      ({ field }) => field,
+    ),
+    ['repository.url', 'bugs.email', 'author'],
+  )
+  const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+  const { stderr } = await attempt(process.execPath, release(join(t.testdir(), 'out')))
+  for (const { field, value } of placeholdersOf(own))
+    t.match(stderr, `set ${field} in package.json to a place that exists, not ${value}`)
 })
 
 t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, async t => {

@@ -67,7 +67,7 @@ export const products: readonly Product[] = [
     documents: [
       ...documentsOfBoth,
       ...documents(`
-        authproxy authproxy-configuration authproxy-applications access-rules forward-auth identity-token
+        authproxy authproxy-configuration authproxy-applications authproxy-failures access-rules forward-auth identity-token
         several-instances
         recipes/entra-id recipes/okta recipes/keycloak recipes/ad-fs recipes/google-workspace
         recipes/shibboleth-idp recipes/simplesamlphp recipes/kubernetes recipes/several-applications

@@ -72,6 +72,7 @@ const reference: Listed = {
   'man/authproxy.8': 'authproxy(8)',
   'man/authproxy.yaml.5': 'authproxy.yaml(5)',
   'docs/cachesvc-request.md': 'A request to cachesvc',
+  'docs/authproxy-failures.md': 'Failures of authproxy by code',
   'docs/authproxy-request.md': 'A request to authproxy',
   'docs/cachesvc-threats.md': 'Threat model of cachesvc',
   'docs/authproxy-threats.md': 'Threat model of authproxy',

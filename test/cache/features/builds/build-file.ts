@@ -72,7 +72,7 @@ t.test('lines are appended while it is recorded, and a crash may break the last 
   t.equal(read(`{"url\n${answered}`), 'a line is not JSON', 'not at its end')
 })
 
-t.test('what is no record is told, and nothing of it counts', async t => {
+t.test('a text that is not a record is refused with its fault', async t => {
   const [head = '', ...lines] = encodeBuild(build, false).split('\n')
   const withLine = (line: object) => [head, JSON.stringify(line), ''].join('\n')
   const cases = [
