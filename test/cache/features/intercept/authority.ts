@@ -26,7 +26,7 @@ const skip = lacking('openssl')
 const day = 86_400_000
 t.setTimeout(600_000)
 const now = Date.now()
-const cachesvc = join(import.meta.dirname, '../../../bin/cachesvc.js')
+const cachesvc = join(import.meta.dirname, '../../../../bin/cachesvc.js')
 
 function configWith(directory: string, https: Partial<HttpsConfig>, more: Partial<Config> = {}) {
   const surroundings = { environment: {}, root: false, home: directory, systemCacheWritable: false }
