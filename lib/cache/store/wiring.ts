@@ -50,7 +50,7 @@ export function wireStore(options: StoreOptions) {
   const around = { ...below, health }
   const journal = new Journal(around)
   const blobs = new Blobs({ ...around, journal, keepUnnamed })
-  const arrivals = new Arrivals(clock)
+  const arrivals = new Arrivals()
   const space = new Space(around, () => blobs.bytes + arrivals.bytes.arrived)
   const kept = { ...around, journal, catalogue: journal, blobs }
   const room = new Room({ ...kept, space, arrivals })

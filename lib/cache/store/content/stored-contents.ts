@@ -10,6 +10,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Content } from '../../../http/message/message.ts'
+import { recentEntries } from '../../../recent.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
 import type { ContentPart, OpenFiles } from './open-content.ts'
@@ -35,7 +36,7 @@ interface ContentsParts extends Surroundings {
 export class Contents {
   readonly #parts: ContentsParts
   readonly #memory: LRUCache<string, Buffer>
-  readonly #seen = new LRUCache<string, true>({ max: remembered })
+  readonly #seen = recentEntries<string, true>(remembered)
   readonly #loads = new Map<string, Promise<Buffer | undefined>>()
   /** Bytes that were read whole and not yet collected as garbage. */
   #inUse = 0
