@@ -5,7 +5,6 @@
 
 import type { Socket } from 'node:net'
 import type { Clock } from '../../async/clock.ts'
-import { continueWhenReady } from '../../async/ready.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -21,7 +20,6 @@ import type { OutcomeFacts } from '../access/outcome.ts'
 import { hostFor, type Place } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
-import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { ReadSession } from '../session/token.ts'
 import { readClientIdentity } from './client-identity.ts'
 
@@ -29,7 +27,6 @@ interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  readonly identity: Pick<SessionIdentity, 'of'>
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
   /** The backend adds the requests of WebSockets and event streams to this set, each as it arrived. */
@@ -47,13 +44,21 @@ export interface AdmittedRequest {
   readonly client: string
   /** The session of the request; undefined when the request passes without one. */
   readonly session: ReadSession | undefined
+  /** The fields that tell the application who asks; none without a session. */
+  readonly identity: Fields
   /** Whether the request passes because of its path alone, without a session or a token. */
   readonly public: boolean
 }
 
+/** The connection of a client that asks for a WebSocket, and what it has sent behind its request. */
+export interface Upgrade {
+  readonly socket: Socket
+  readonly head: Buffer
+}
+
 /** The fields that go to the backend for a field block, and the facts they were made of. */
 interface Sent {
-  readonly identity: Fields | undefined
+  readonly identity: Fields
   readonly client: string
   readonly host: string
   readonly fields: Fields
@@ -131,44 +136,42 @@ export class Backend {
     return this.#trusted.has(address)
   }
 
-  /** Forwards a request. Rejects with an OriginFailure. */
-  handle(admitted: AdmittedRequest): Promise<Response> {
-    const to = this.#forwarding(admitted)
-    if (to instanceof Promise) return to.then(ready => forward(admitted.request, ready))
-    return forward(admitted.request, to)
+  /** Forwards a request, or the opening handshake of a WebSocket. Rejects with an OriginFailure. */
+  send(admitted: AdmittedRequest, upgrade?: Upgrade): Promise<Response | TakenOver> {
+    if (upgrade !== undefined) return this.#upgrade(admitted, upgrade)
+    return forward(admitted.request, this.#forwarding(admitted)).then(response =>
+      this.#answered(response, admitted),
+    )
   }
 
-  #answered(response: Response, admitted: AdmittedRequest): Response | Promise<Response> {
-    const { session } = admitted
+  #answered(response: Response, admitted: AdmittedRequest): Response {
+    const { session, identity } = admitted
     const fields = response.fields.through(harmlessAnswer)
     const content = withTrailers(this.#endless(response, admitted), this.#trailers)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return continueWhenReady(this.#options.identity.of(session), ({ flat }) => {
-      const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
-      return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
-    })
+    const identityBytes = identity.flat.reduce((sum, text) => sum + text.length + 2, 0)
+    return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
   }
 
-  /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
-  async upgrade(
+  async #upgrade(
     admitted: AdmittedRequest,
-    socket: Socket,
-    head: Buffer,
+    { socket, head }: Upgrade,
   ): Promise<Response | TakenOver> {
     const { config, closing, endless } = this.#options
     endless.add(admitted.original)
     const { tunnel } = config.timeouts
-    return forwardUpgrade(admitted.request, {
-      ...(await this.#forwarding(admitted)),
+    const answer = await forwardUpgrade(admitted.request, {
+      ...this.#forwarding(admitted),
       socket,
       head,
       idle: tunnel === 0 ? Number.POSITIVE_INFINITY : tunnel,
       signal: closing,
       agreed: harmlessAnswer,
     })
+    return 'fields' in answer ? this.#answered(answer, admitted) : answer
   }
 
   counts() {
@@ -180,14 +183,8 @@ export class Backend {
   }
 
   /** The target of the request and its fields: our own fields first, then those a client may send. */
-  #forwarding(admitted: AdmittedRequest): ForwardingOptions | Promise<ForwardingOptions> {
-    const { session } = admitted
-    const identity = session === undefined ? undefined : this.#options.identity.of(session)
-    return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
-  }
-
-  #forwardingWith(identity: Fields | undefined, admitted: AdmittedRequest): ForwardingOptions {
-    const { request, place, client, session, public: isPublic } = admitted
+  #forwarding(admitted: AdmittedRequest): ForwardingOptions {
+    const { request, place, client, session, identity, public: isPublic } = admitted
     const { connection } = request
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
@@ -201,7 +198,8 @@ export class Backend {
         ...forwardingFields({ client, host, scheme: 'https' }),
       )
       const { basicAuth, stripped } = config.identityFields
-      const fields = backendFields(request.fields, { identity, own, basicAuth, stripped })
+      const isKnown = session !== undefined
+      const fields = backendFields(request.fields, { identity, isKnown, own, basicAuth, stripped })
       sent = { identity, client, host, fields }
       this.#sent.set(request.fields, sent)
     }
@@ -217,7 +215,6 @@ export class Backend {
       // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
       owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
-      answered: response => this.#answered(response, admitted),
       trailers: this.#trailers,
       clock,
       room: this.#room,

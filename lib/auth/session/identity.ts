@@ -6,8 +6,8 @@ import type { VerifiedSubject } from '../../saml/subject.ts'
 import { nameIdFormats } from '../../saml/xml/vocabulary.ts'
 import { trimXml } from '../../saml/xml/xml.ts'
 import { matchesPattern } from '../access/rules.ts'
+import { mapClaims } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
-import { mapClaims } from './claim.ts'
 import type { GroupTable } from './group-names.ts'
 
 type Rules = Config['identity']

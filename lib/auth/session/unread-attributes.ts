@@ -4,8 +4,8 @@
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { SamlAttribute } from '../../saml/subject.ts'
+import { readerOf } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
-import { readerOf } from './claim.ts'
 
 /** An attribute that nothing reads. */
 export interface UnreadAttribute {

@@ -31,10 +31,11 @@ export async function printExplanation(
     }
     return code
   }
-  const parts = { rules: rulesOf(config), now: systemClock.now() }
+  const rules = rulesOf(config)
+  const parts = { rules: () => rules, now: systemClock.now() }
   const { withStore } = await import('./base/store.ts')
   const { explain, explanationText } = await import('../operations/explain.ts')
-  const findings = await withStore(config, store => explain(url, { ...parts, store }))
+  const findings = await withStore(config, store => explain({ url }, { ...parts, store }))
   const { text, understood } = explanationText(findings)
   await print(text)
   return understood ? exitCodes.success : exitCodes.usage

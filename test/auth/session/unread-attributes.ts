@@ -68,8 +68,9 @@ t.test('the log names them once a minute, and explain of a refusal says what to 
     ...{ title: '', client: '', method: 'GET', path: '/', findings: [], facts: facts ?? {} },
     sender: 'user' as const,
   }
-  t.match(adviceOn(record).join(' '), /identity\.looseNames/)
-  t.same(adviceOn({ ...record, facts: {} }), [])
+  t.equal(facts?.['setting'], 'identity.looseNames')
+  t.match(adviceOn({ ...record, shown: 'access_refused_unread' }).join(' '), /identity\.looseNames/)
+  t.notMatch(adviceOn(record).join(' '), /looseNames/)
 })
 
 t.test('with log.groups the line has the groups and the attributes of rules', async t => {

@@ -9,6 +9,7 @@ import { writeFileAtomically } from '../../../files/atomic-file.ts'
 import { makeDirectory } from '../../../files/directory-owner.ts'
 import { AddressSet } from '../../../ip.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { AnswerNotes } from '../../answer/representation.ts'
 import type { Config } from '../../config/config.ts'
 import { Layout } from '../../store/disk/disk.ts'
 import type { Entry } from '../../store/entry.ts'
@@ -53,13 +54,9 @@ interface OwnBuild extends Build {
 }
 
 /** The recording of the answer to one request. */
-export interface BuildRecording {
-  /** Records that the client gets this entry or a part of it, or has it already. */
-  readonly given: (entry: Entry) => void
+export interface BuildRecording extends AnswerNotes {
   /** Records that the client gets a status in place of a file. */
   readonly answered: (given: GivenStatus) => void
-  /** Notes that the answer cannot be recorded, with the reason in words. */
-  readonly failed: (because: string) => void
 }
 
 /** The recorded fields, which describe the content. Other fields describe the moment or the origin. */
@@ -145,21 +142,21 @@ export class Builds {
     return false
   }
 
-  /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
-  decide(name: string, url: string, client: string): BuildDecision {
-    const mayRecord = this.#mayRecord(client)
-    const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
-    const build = this.#builds.get(name) ?? begin()
-    if (typeof build === 'string') return withoutBuild(build)
-    if (this.#builds.get(name)?.locking === true) return decideInBuild(build, url, 'locking')
-    return decideInBuild(build, url, mayRecord === 'no' ? 'no' : 'yes')
-  }
-
-  /** Decides for a command that explains. It begins no build, and takes every client for one that may record. */
-  foresee(name: string, url: string): BuildDecision {
+  /**
+   * Decides about a request of this client; a client that is not known counts as one that may add to builds. Changes nothing: a build that
+   * does not exist begins with its first recording.
+   */
+  decide(name: string, url: string, client?: string): BuildDecision {
+    const mayRecord = client === undefined ? 'add' : this.#mayRecord(client)
     const build = this.#builds.get(name)
-    if (build === undefined) return withoutBuild(this.sentenceWithout(name))
-    return decideInBuild(build, url, build.locking ? 'locking' : 'yes')
+    if (build !== undefined) {
+      const otherwise = mayRecord === 'no' ? 'no' : 'yes'
+      return decideInBuild(build, url, build.locking ? 'locking' : otherwise)
+    }
+    const sentence = mayRecord === 'begin' ? this.#problemWith(name) : this.sentenceWithout(name)
+    return sentence === undefined
+      ? { use: 'record' }
+      : { use: 'refuse', because: 'no-build', sentence }
   }
 
   /** A sentence that says why there is no build of this name. */
@@ -263,8 +260,9 @@ export class Builds {
     return kept?.digest === file.digest || this.#keep(file) === undefined
   }
 
-  /** Begins to record the answer to a request. */
+  /** Begins to record the answer to a request, and the build with its first one. Undefined when the build cannot begin. */
   recording(name: string, url: string): BuildRecording | undefined {
+    if (!this.#builds.has(name)) this.begin(name)
     const build = this.#builds.get(name)
     if (build === undefined) return undefined
     build.coming += 1
@@ -509,10 +507,6 @@ export class Builds {
     this.#writing = done.catch(() => undefined)
     return done
   }
-}
-
-function withoutBuild(sentence: string): BuildDecision {
-  return { use: 'refuse', because: 'no-build', sentence }
 }
 
 /** Appends to an existing file, and flushes it. */

@@ -93,7 +93,7 @@ t.test('a request that begins while a build is being locked is refused in words'
   const decision = builds.decide('base', url(2), '192.0.2.1')
   t.match(decision, { use: 'refuse', sentence: /2 is missing .* is being locked/ })
   t.match(builds.decide('base', url(1), '192.0.2.1'), { use: 'file' })
-  t.match(builds.foresee('base', url(2)), { use: 'refuse' })
+  t.match(builds.decide('base', url(2)), { use: 'refuse' })
   t.match(await builds.lock('base'), /is being locked/)
   held.open()
   t.type(await locking, Array)

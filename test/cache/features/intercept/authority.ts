@@ -19,7 +19,7 @@ import {
 import { readCertificates } from '../../../../lib/x509/x509.ts'
 import { config as configOf } from '../../../fixtures/cache/cache-config.ts'
 import { pattern } from '../../../fixtures/cache/operations.ts'
-import { testCa } from '../../../fixtures/certificates/authority.ts'
+import { testCa } from '../../../fixtures/features/intercept/authority.ts'
 import { attempt, command, lacking } from '../../../fixtures/process/command.ts'
 
 const skip = lacking('openssl')
