@@ -39,6 +39,7 @@ const cachesvc: Listed = {
   'docs/delay.md': 'Updates that wait',
   'docs/builds.md': 'Builds that can be repeated',
   'docs/offline-sites.md': 'Sites without a connection',
+  'docs/other-package-managers.md': 'dnf, zypper, apk and pacman',
   'docs/paid-archives.md': 'Archives with a password',
   'docs/several-machines.md': 'Several machines',
 }
