@@ -6,9 +6,10 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
 import { checkOutcomes, outcomes } from '../lib/auth/access/outcome.ts'
-import { failures, whyNotKept } from '../lib/auth/pages/failures.ts'
-import { claims } from '../lib/auth/session/claim.ts'
+import { failureTable } from '../lib/auth/pages/failures.ts'
+import { claims } from '../lib/auth/config/claims.ts'
 import { packageRoot } from '../lib/package.ts'
+import { troubleshootingWithFailures } from '../tools/failure-list.ts'
 import { designWithMap } from '../tools/source-map.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
 import { Sources } from './fixtures/recorded/source-words.ts'
@@ -28,9 +29,10 @@ function files(folder: string, ending: string): string[] {
 
 const documents = files('.', '.md')
 
-t.test('the map in docs/design.md is what the first comments say', t => {
-  const [path, content] = designWithMap(root)
-  t.equal(read(path), content, 'run `npm run manual`')
+t.test('the map of the source and the list of failures are what the source says', t => {
+  for (const [path, content] of [designWithMap(root), troubleshootingWithFailures(root)]) {
+    t.equal(read(path), content, `${path}: run \`npm run manual\``)
+  }
   t.end()
 })
 
@@ -137,10 +139,10 @@ t.test('every reason word of authproxy is explained', t => {
     `${word}_…`,
   ]
   const words = [
-    ...Object.entries(failures)
+    ...Object.entries(failureTable().codes)
       .filter(([, { category }]) => category === 'PROXY-ERROR')
       .map(([code]) => code),
-    ...Object.keys(whyNotKept),
+    ...Object.keys(failureTable().notKept),
     ...union('lib/saml/response/check-assertion.ts', 'AssertionReason'),
     ...union('lib/http/proxy/tunnel.ts', 'TunnelEnd'),
   ]

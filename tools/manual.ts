@@ -1,5 +1,5 @@
 /**
- * Writes the manuals, the JSON Schemas, the list of metrics and the map of the source into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas, the list of metrics, the list of failures and the map of the source into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -11,6 +11,7 @@ import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { troubleshootingWithFailures } from './failure-list.ts'
 import { metricsList } from './metrics-list.ts'
 import { designWithMap } from './source-map.ts'
 
@@ -19,6 +20,7 @@ await run('manual', async () => {
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
     designWithMap(packageRoot()),
+    troubleshootingWithFailures(packageRoot()),
     metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {

@@ -73,7 +73,9 @@ export async function command({ run, operands, options }: Line): Promise<number>
     }
     case 'explain': {
       const { printExplanation } = await import('./explain.ts')
-      return printExplanation(of, config, options.config)
+      const { head, field: fields, client } = options
+      const asked = { of, method: head ? 'HEAD' : 'GET', fields, client } as const
+      return printExplanation(asked, config, options.config)
     }
     case 'get': {
       const { printFile } = await import('./get.ts')

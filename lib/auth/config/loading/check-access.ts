@@ -4,7 +4,7 @@
 import { nearestName, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { coversRule, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type AllowedUsers, matchesPattern } from '../../access/rules.ts'
-import { type Claim, claimTable } from '../../session/claim.ts'
+import { type Claim, claimTable } from '../claims.ts'
 import { ownClaims } from '../config.ts'
 import type { SettingValues } from '../settings.ts'
 

@@ -8,8 +8,20 @@ import { resultInTime } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { StateConfig } from '../../config/config.ts'
 import { memoryPolicy } from '../../shared-state/eviction.ts'
-import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
+import {
+  type Answer,
+  type Check,
+  check,
+  doubtfulFinding,
+  type Finding,
+  goodFinding,
+  wrongFinding,
+} from '../check.ts'
 import type { Examination } from '../facts.ts'
+
+export const sharedStateChecks: readonly Check[] = [
+  check('shared store', 'does it answer, and is it fit for what it has to keep?', store),
+]
 
 /** Sends a command over a connection. */
 type Ask = (...command: readonly string[]) => Promise<unknown>

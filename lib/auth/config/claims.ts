@@ -8,7 +8,7 @@
 
 import type { SamlAttribute } from '../../saml/subject.ts'
 import { trimXml } from '../../saml/xml/xml.ts'
-import type { Config } from '../config/config.ts'
+import type { Config } from './config.ts'
 
 export interface Claim {
   /** Canonical name, as it stands in the session. */

@@ -12,8 +12,8 @@ import {
 } from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
-import { gate } from '../gate/gate.ts'
 import type { ReadSession } from '../session/token.ts'
+import { gate } from './gate.ts'
 
 interface Trial {
   readonly method: string

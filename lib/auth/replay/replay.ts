@@ -12,7 +12,7 @@
 import { isRecord, type JsonObject, parsedJson } from '../../json.ts'
 import { type AccessRule, matchesPattern, type Person, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
-import { tokenPasses, tryRequest } from './trial.ts'
+import { tokenPasses, tryRequest } from '../gate/trial.ts'
 
 /** A change for a person, and the rule that causes it. */
 interface Change {

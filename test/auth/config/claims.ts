@@ -1,5 +1,5 @@
 import t from 'tap'
-import { claims, mapClaims } from '../../../lib/auth/session/claim.ts'
+import { claims, mapClaims } from '../../../lib/auth/config/claims.ts'
 import type { SamlAttribute } from '../../../lib/saml/subject.ts'
 
 function attribute(name: string, values: readonly string[], friendlyName?: string): SamlAttribute {
