@@ -9,7 +9,7 @@
  *     SHA256SUMS                                       the digests of all of these, which the releaser signs
  *
  * The commit has to have the tag of the version and no file may be changed, and package.json has to name places that exist; `--untagged`
- * is for trying it. docs/releasing.md has the steps.
+ * is for trying it. CONTRIBUTING.md has the steps.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -73,7 +73,7 @@ function assertReleasable(root: string): void {
     ),
   ]
   if (problems.length === 0) return
-  const hint = 'docs/releasing.md has the steps; --untagged builds all the same, to try it'
+  const hint = 'CONTRIBUTING.md has the steps; --untagged builds all the same, to try it'
   throw new Failure(`${problems.join('\n')}\n${hint}`, { code: 'release' })
 }
 

@@ -1,5 +1,5 @@
 /**
- * Takes a request through its steps (docs/life-of-a-request.md). The order is the security argument: the store is read after
+ * Takes a request through its steps (docs/cachesvc-request.md). The order is the security argument: the store is read after
  * the policy has admitted the request, a request with credentials is not answered from the store, and the network comes last.
  */
 

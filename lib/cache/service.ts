@@ -355,7 +355,7 @@ async function reloadSettings(
   if ('problems' in loaded) return loaded.problems
   // `https.origin_ca` may have changed, and the system may trust other authorities now.
   const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
-    log.warn('the authorities of before stay in force', { error })
+    log.warn('the earlier authorities stay in force', { error })
     return undefined
   })
   givenUp?.throwIfAborted()
@@ -406,7 +406,7 @@ function stopSteps(
     stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([joined.quiet(), fetcher.close(signal)])
     }),
-    stopStep('answer no more commands', 5000, async () => {
+    stopStep('stop answering commands', 5000, async () => {
       store.answerCommands(undefined)
       await parts.unreferenced.close()
     }),

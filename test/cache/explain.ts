@@ -173,9 +173,9 @@ t.test('the parent proxy by which a host is asked, or that there is none for it'
   const parent =
     'parent_proxy: { url: "http://ann:s3cret@proxy.example.org:3128", except: [new.example.org] }'
   const direct = await findings('http://new.example.org/debian/dists/stable/Release', parent)
-  t.match(direct['By way of'], 'parent_proxy.except')
+  t.match(direct['Through'], 'parent_proxy.except')
   const by = await findings('http://old.example.org/x', `${parent.replace('new.', 'other.')}`)
-  t.equal(by['By way of'], 'the parent proxy proxy.example.org:3128')
+  t.equal(by['Through'], 'the parent proxy proxy.example.org:3128')
   t.notMatch(JSON.stringify(by), 's3cret')
 })
 

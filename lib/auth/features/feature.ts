@@ -74,9 +74,9 @@ export interface SharedState extends SharedParts {
     | (EndedSessions & {
         readonly waitingCount: number
         whenEnded(look: () => void): void
-        /** Logins at any instance end the session that the browser had before. */
-        whenLoggedIn(listener: (login: BrowserLogin) => void): void
+        /** Tells the other instances of a login. */
         tellLogin(login: BrowserLogin): void
+        whenLoggedIn(note: (login: BrowserLogin) => void): void
       })
     | undefined
   /** Keeps a record of a failure for the other instances. */

@@ -130,7 +130,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
     return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
   }
   const { direct } = rules().config.parentProxy ?? { direct: false }
-  const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
+  const next = [...others.map(name => `through ${name}`), ...(direct ? ['directly'] : [])]
   const then = next.map(way => `; when that fails, ${way}`).join('')
   const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
   const now = failing.flatMap(({ name, because }) =>
@@ -297,7 +297,7 @@ function findOrigin({ file, admission }: AdmittedFile, parts: ExplainParts, find
     }
   }
   if (config.parentProxy !== undefined) {
-    find('By way of', wayText(parentsOf(uri, policy.parents), parts))
+    find('Through', wayText(parentsOf(uri, policy.parents), parts))
   }
   const [, ...others] = placesOf(uri, config.archives)
   if (others.length > 0) {

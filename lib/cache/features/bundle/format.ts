@@ -28,7 +28,8 @@ export function identityText(made: number, by: string, place: object = {}): stri
 export function identityProblem(text: string): string | undefined {
   const found = parsedJson(text)
   if (found === undefined) return `its ${identityName} is not JSON`
-  if (!isRecord(found) || typeof found['version'] !== 'number') return `its ${identityName} is none`
+  if (!isRecord(found) || typeof found['version'] !== 'number')
+    return `its ${identityName} is not that of a bundle`
   if (found['version'] <= version) return undefined
   return `it was written by a newer cachesvc (format ${found['version']}, this one knows ${version})`
 }
