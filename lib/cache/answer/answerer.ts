@@ -25,7 +25,7 @@ import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/f
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
-import { originName } from '../fetch/question.ts'
+import { originName } from '../fetch/mirrors.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
 import type { WantedFile } from '../fetch/wanted-file.ts'

@@ -15,8 +15,8 @@ import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
 import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './fetch-outcome.ts'
+import { type Answer, originName } from './mirrors.ts'
 import { type Ask, askForHead, isRedirect } from './origin-question.ts'
-import { type Answer, originName } from './question.ts'
 import { isOldVersion, type WantedFile } from './wanted-file.ts'
 
 /** The answer for a stored file after the origin was asked about it, when no content is arriving. */
