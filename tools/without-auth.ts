@@ -20,6 +20,12 @@ import { exitCodes, print, run } from '../lib/program.ts'
 
 const features = ['doctor', 'forward-auth', 'replay', 'shared-state']
 
+/** Fixtures that exercise a feature by its settings, so that no import shows it. */
+const FIXTURES: Readonly<Record<string, readonly string[]>> = {
+  'forward-auth': ['test/fixtures/gateway/checks.ts', 'test/fixtures/edges'],
+  'shared-state': ['test/fixtures/state'],
+}
+
 /** Files in which a feature has lines of its own. */
 const LISTS = ['lib/auth/features.ts', 'lib/auth/doctor/checks/examine.ts']
 
@@ -38,6 +44,9 @@ await run('without-auth', async () => {
     rmSync(join(root, 'lib/auth', feature), { recursive: true })
     rmSync(join(root, `lib/auth/doctor/checks/${feature}.ts`), { force: true })
     rmSync(join(root, 'test/auth', feature), { recursive: true, force: true })
+    for (const fixture of FIXTURES[feature] ?? []) {
+      rmSync(join(root, fixture), { recursive: true, force: true })
+    }
     for (const list of LISTS) deleteLines(join(root, list), feature)
     const gone = deleteTests(root)
     await print(`without ${feature}: ${gone.length} files of tests go with it\n`)
