@@ -1,6 +1,6 @@
 /**
  * The features of cachesvc, in the order in which they join the core. A feature without its line here, and without its folder and its
- * tests, is gone: `tools/without` tries that.
+ * tests, is gone: `node dist/tools/without.js NAME` tries that.
  */
 import { aheadFeature } from './features/ahead/feature.ts'
 import { buildsFeature } from './features/builds/feature.ts'

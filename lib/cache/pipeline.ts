@@ -36,8 +36,8 @@ import type { Store } from './store/store.ts'
 interface PipelineParts
   extends Required<Omit<DecisionParts, 'suites' | 'store'>>,
     Pick<AnswerParts, 'answerer' | 'suites' | 'settleRelease'> {
-  /** Answers requests that name a build. */
-  readonly around: AnswerStep
+  /** Answers requests that name a build; undefined when nothing here records builds. */
+  readonly around: AnswerStep | undefined
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
   readonly origin: OriginClient
@@ -94,10 +94,11 @@ function answered(
 ): Response | Promise<Response> {
   const { file } = admitted
   const build = buildOf(request, file.build)
+  const { around } = parts
   const response =
-    build === undefined
+    build === undefined || around === undefined
       ? fromArchive(request, admitted, parts)
-      : parts.around
+      : around
           .decide(build, admitted)
           .answer(allowedRequest(request, admitted, parts), notes =>
             fromArchive(request, admitted, parts, notes),

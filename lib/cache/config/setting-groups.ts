@@ -11,7 +11,6 @@ import {
   oneOf,
   secretText,
   size,
-  text,
 } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -22,17 +21,8 @@ import {
   requiredSetting,
   setting,
 } from '../../config/settings.ts'
-import {
-  addressFamilies,
-  bucketUrl,
-  calendarDay,
-  hostName,
-  hostPattern,
-  httpUrl,
-  mirror,
-  region,
-  timesOfDay,
-} from './setting-kinds.ts'
+import { settingsAt } from '../features/settings.ts'
+import { addressFamilies, hostName, hostPattern, httpUrl, mirror } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -50,23 +40,7 @@ export const archives = listOfGroups(
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
     ),
-    delay: setting(
-      duration('0s', '60d'),
-      '0s',
-      'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
-    ).says(
-      'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
-    ),
-    hold: optionalSetting(
-      calendarDay,
-      'none',
-      'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
-    ).says(
-      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and takes back nothing that clients have got already.',
-    ),
-    except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
-      'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
-    ),
+    ...settingsAt('archives'),
     redirects: optionalSetting(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
@@ -111,35 +85,9 @@ export const suites = group(
       .says(
         'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
       ),
-    warm: group(
-      'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
-      {
-        days: setting(integer(0, 365), 0, 'suites:\n  warm:\n    days: 14').says(
-          'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
-        ),
-        files: setting(integer(1, 100_000), 500).says(
-          'Most files that are fetched ahead in 24 hours.',
-        ),
-        size: setting(size('1M', '1024T'), '2G').says(
-          'Most bytes that are fetched ahead in 24 hours.',
-        ),
-      },
-    ),
+    ...settingsAt('suites'),
     update: setting(duration('0s', '25s'), '8s').says(
       'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
-    ),
-    refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
-    ),
-    refresh_for: setting(duration('1h', '365d'), '14d').says(
-      'Suites that no client has asked for in so long are not refreshed any more.',
-    ),
-    refresh_between: optionalSetting(
-      timesOfDay,
-      'any time',
-      'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
-    ).says(
-      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
       'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
@@ -150,60 +98,6 @@ export const suites = group(
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent and stored without being compared with it, and the log says so; it is compared when it is next asked for after the index has been read. apt compares it in any case.',
     ),
-  },
-)
-
-export const builds = group(
-  'Builds that can be repeated: what a build was given is recorded, and given again byte for byte ([builds](builds.md)).',
-  {
-    clients: setting(listOf(network, 'networks'), [], 'builds:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose clients may begin a recording by naming a build that is not there. With networks here, only their clients add to recordings. Without, `cachesvc build record` alone begins one, and every client adds to it. Each client may ask for what is recorded.',
-    ),
-    most: setting(integer(1, 10_000), 100).says('Most builds, recorded and locked.'),
-    size: setting(size('1M', '1024T'), '10G').says(
-      'Most bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
-    ),
-  },
-)
-
-export const sharedStore = group(
-  'A bucket that several nodes share: what one has fetched the others need not fetch, and all give the same generation of a suite ([several machines](several-machines.md)). Files stay on the local disk, and hits come from there. When the bucket does not answer, each node goes on by itself.',
-  {
-    url: optionalSetting(
-      bucketUrl,
-      'none: nothing is shared',
-      'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials',
-    )
-      .needsRestart()
-      .says(
-        'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
-      ),
-    style: setting(oneOf('path', 'host'), 'path')
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
-      ),
-    region: setting(region, 'us-east-1')
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
-      ),
-    credentials: optionalSetting(
-      secretPlace,
-      'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
-    )
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
-      ),
-    expire: setting(duration('0s', '3650d'), '30d')
-      .needs('shared_store.url')
-      .says(
-        'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
-      ),
   },
 )
 
@@ -235,14 +129,9 @@ export const retention = group(
 export const verification = group(
   'Regular checks of all stored files: indexes against their Release files, packages against indexes, content against its digest. A wrong file is logged as a repository-verification warning and removed, so that the next request fetches it again. `cachesvc verify-repos` runs a check at once.',
   {
-    interval: setting(duration('0s', '365d'), '1d').says(
-      'Time from the end of one check to the start of the next. 0 switches checks off.',
-    ),
+    ...settingsAt('verification'),
     max_age: setting(duration('0s', '365d'), '1d').says(
       'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
-    ),
-    rate: setting(size('0', '100G'), '64M').says(
-      'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
     ),
   },
 )

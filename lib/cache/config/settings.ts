@@ -14,14 +14,13 @@ import {
   requiredSetting,
   setting,
 } from '../../config/settings.ts'
+import { settingsAt } from '../features/settings.ts'
 import {
   archives,
-  builds,
   freshness,
   https,
   limits,
   retention,
-  sharedStore,
   suites,
   timeouts,
   verification,
@@ -242,8 +241,7 @@ export const settings = group('', {
   }),
 
   suites,
-  builds,
-  shared_store: sharedStore,
+  ...settingsAt('root'),
   retention,
   verification,
   freshness,

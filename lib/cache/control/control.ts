@@ -15,8 +15,6 @@ import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Updates } from '../answer/suite-updates.ts'
-import type { Builds } from '../features/builds/builds.ts'
-import { buildAnswer } from '../features/builds/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explanationText } from '../operations/explain.ts'
@@ -37,8 +35,6 @@ export interface ControlParts {
     'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
   >
   readonly negative: NegativeMemory
-  readonly builds: Builds
-  readonly fetchMissing: (name: string) => Promise<number | string>
   readonly updates: Pick<Updates, 'removed' | 'askAgain'>
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
@@ -80,11 +76,6 @@ export function control(parts: ControlParts): RequestHandler {
         return releaseSuites(asked, parts.delayed)
       case 'changes':
         return suiteChanges(asked, parts.delayed)
-      case 'build': {
-        const { act: verb, name, file } = asked
-        const wanted = { act: String(verb), name: String(name), file: String(file) }
-        return buildAnswer(parts.builds, parts.fetchMissing, { ...wanted, json: json === true })
-      }
       case 'retention':
         return retentionAnswer(parts.retention, json === true)
       case 'reload':

@@ -8,16 +8,18 @@ import { type AddedCommand, addedCommand } from '../../command-line.ts'
 import type { StopStep } from '../../daemon.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { JsonObject } from '../../json.ts'
 import type { Log } from '../../log/log.ts'
 import type { Metrics } from '../../metrics.ts'
 import type { ExitCode } from '../../program.ts'
-import type { AnswerStep } from '../answer/step.ts'
+import type { AnswerStep } from '../answer/answer-step.ts'
+import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
 import type { Updates } from '../answer/suite-updates.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
-import type { FeatureReport } from '../operations/sources.ts'
+import type { FeatureReport, HttpsPages } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { ReadableStore, Store } from '../store/store.ts'
 import type { Suite } from '../suites/generation.ts'
@@ -99,6 +101,8 @@ export interface Ground {
   /** The resolver of names, when it is not that of the system. */
   readonly lookup: Lookup | undefined
   readonly metrics: Metrics
+  /** Whether there is a listener for TLS. */
+  readonly secure: boolean
   /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly cacheDirectory: string
@@ -120,10 +124,18 @@ export interface Core extends Ground {
 
 /** The places where a running feature joins. Each is optional. */
 export interface Joints {
-  /** A step around the answer to each request for a file. */
+  /** The step around the answers to requests that name it. One feature can have it. */
   readonly step?: AnswerStep
   /** Whether a content has to stay, whatever retention says. It is called for many contents in a row and must answer at once. */
   readonly keeps?: (digest: string) => boolean
+  /** Intercepts tunnels to hosts that the settings name. */
+  readonly interceptTunnel?: InterceptTunnel | undefined
+  /** Answers in place of some tunnels that would be carried through unread. */
+  readonly refuseTunnel?: RefuseTunnel
+  /** The identity of the TLS listener. `onNext` gets every certificate that replaces the first. */
+  readonly tlsListener?: (onNext: (identity: KeyAndCertificate) => void) => Promise<TlsOptions>
+  /** What pages show of the CA. */
+  readonly https?: HttpsPages
   /** Called after a suite was adopted. */
   readonly adopted?: (suite: Suite) => void
   /** The answers to commands that ask the running service, by the `do` of the request. */

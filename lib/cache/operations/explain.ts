@@ -49,7 +49,7 @@ interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */
-  readonly around?: AnswerStep
+  readonly around?: AnswerStep | undefined
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
   /** What is special about asking some origins now; undefined in a process that does not own the store. */

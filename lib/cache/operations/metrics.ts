@@ -19,8 +19,6 @@ const gauges = {
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
-  builds: 'Builds that are recorded or locked.',
-  build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   unreferenced_files:
     'Stored packages that no index names any more, as of the last look; 0 unless `retention.unreferenced` is set.',
@@ -35,15 +33,12 @@ const gauges = {
     'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
-  distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
-  authority_expiry_timestamp_seconds:
-    'When the certificate of the CA ends, seconds since the epoch.',
   store_writable:
     '1 while the store takes new content, 0 while the disk fails or other programs fill it.',
 } as const
 
-/** The functions that read the gauges; undefined for one that does not exist, such as the end of a CA without a CA. */
-export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
+/** The functions that read the gauges. */
+export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 /** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
 export interface SuiteBehind {
@@ -217,8 +212,7 @@ export class CacheMetrics {
     ends: () => readonly SignatureOfSuite[] = () => [],
   ): void {
     for (const [name, help] of Object.entries(gauges)) {
-      const read = reads[name as keyof Gauges]
-      if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
+      this.#metrics.reading({ name: `cachesvc_${name}`, help }, reads[name as keyof Gauges])
     }
     measureProcess(this.#metrics)
     const signatures = {

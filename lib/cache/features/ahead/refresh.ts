@@ -16,12 +16,12 @@ import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
 import type { Updates } from '../../answer/suite-updates.ts'
 import type { Config } from '../../config/config.ts'
-import type { TimesOfDay } from '../../config/setting-kinds.ts'
 import type { RevalidationResult } from '../../fetch/revalidation.ts'
 import { neverConfirmed } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { keyIn, releasesOf } from '../../suites/generation.ts'
 import type { Suites } from '../../suites/suites.ts'
+import type { TimesOfDay } from './settings.ts'
 
 /** The result of a refresh: the origin has the same Release file, or a new one that clients get now, or the refresh has failed. */
 export type RefreshResult = 'confirmed' | 'updated' | 'failed'

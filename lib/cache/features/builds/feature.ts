@@ -3,6 +3,7 @@
  */
 import { oneOfWords } from '../../../command-line.ts'
 import { type Feature, featureCommand } from '../feature.ts'
+import { buildMetrics } from './metrics.ts'
 
 const buildFormats = ['bundle', 'list', 'spdx'] as const
 
@@ -10,6 +11,7 @@ const readFormat = oneOfWords(buildFormats, 'bundle, list or spdx')
 
 export const buildsFeature: Feature = {
   name: 'builds',
+  listMetrics: metrics => buildMetrics(metrics, { all: [], bytes: 0 }),
   commands: [
     featureCommand({
       name: 'build',
@@ -31,5 +33,6 @@ export const buildsFeature: Feature = {
       },
     }),
   ],
+  open: async () => ({ join: (await import('./joints.ts')).joints }),
   records: async () => (await import('./carried.ts')).carriedBuilds,
 }

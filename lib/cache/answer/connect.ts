@@ -2,42 +2,65 @@
  * Answers CONNECT with a tunnel, an intercepted tunnel or a refusal. The policy and the settings of `https` decide. A refusal by a rule
  * is a 403 that names it. When the far end cannot be reached, the answer is 503, so that apt tries again.
  */
-import type { Clock } from '../../../async/clock.ts'
-import { withDeadline } from '../../../async/deadline.ts'
-import { Failure } from '../../../errors.ts'
-import type { DialledConnection } from '../../../http/client/connection.ts'
-import type { Dialler } from '../../../http/client/dialling/dialler.ts'
-import { longSilence } from '../../../http/client/dialling/silent-addresses.ts'
-import type { Request } from '../../../http/message/message.ts'
-import { textResponse } from '../../../http/message/reply.ts'
-import { type Authority, formatAuthority } from '../../../http/message/target.ts'
-import { appendVia, runsInCircle, viaChain } from '../../../http/message/via.ts'
-import { openTunnel, type TunnelOptions } from '../../../http/proxy/tunnel.ts'
-import type { Adopt, ConnectHandler } from '../../../http/server/options.ts'
-import {
-  parentPhrase,
-  refusalOf,
-  refusedResponse,
-  tooManyConnectionsResponse,
-} from '../../answer/errors.ts'
-import { clientPatience, slowOrigin } from '../../fetch/failures.ts'
-import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../../policy/policy.ts'
-import { buildNamedByProxyUser } from '../../request/destination.ts'
-import { effectiveTarget } from '../../request/request-target.ts'
-import type { OutcomeFacts } from '../../rfc9111/outcome.ts'
-import type { BuildRefusal } from '../builds/build.ts'
-import type { Https } from './https.ts'
+import type { Socket } from 'node:net'
+import type { Clock } from '../../async/clock.ts'
+import { withDeadline } from '../../async/deadline.ts'
+import { Failure } from '../../errors.ts'
+import type { DialledConnection } from '../../http/client/connection.ts'
+import type { Dialler } from '../../http/client/dialling/dialler.ts'
+import { longSilence } from '../../http/client/dialling/silent-addresses.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { textResponse } from '../../http/message/reply.ts'
+import { type Authority, formatAuthority } from '../../http/message/target.ts'
+import { appendVia, runsInCircle, viaChain } from '../../http/message/via.ts'
+import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
+import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
+import { clientPatience, slowOrigin } from '../fetch/failures.ts'
+import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
+import { buildNamedByProxyUser } from '../request/destination.ts'
+import { effectiveTarget } from '../request/request-target.ts'
+import type { OutcomeFacts } from '../rfc9111/outcome.ts'
+import { parentPhrase, refusalOf, refusedResponse, tooManyConnectionsResponse } from './errors.ts'
 
 interface ConnectParts {
   readonly rules: () => Rules
   readonly dialler: Dialler
   readonly clock: Clock
   readonly pseudonym: string
-  readonly https: Pick<Https, 'interceptor'>
+  /** Intercepts a tunnel; undefined when nothing here can. */
+  readonly interceptTunnel: InterceptTunnel | undefined
+  /** The steps that may answer in place of a tunnel that is carried through unread. */
+  readonly refuseTunnel: readonly RefuseTunnel[]
   readonly onOpen: () => void
   /** Called with each number of bytes that a tunnel carries, in either direction. */
   readonly onBytes: (bytes: number) => void
 }
+
+/** A tunnel that is to be intercepted. */
+export interface TunnelOpening {
+  readonly socket: Socket
+  /** The bytes that the client sent after its request. */
+  readonly head: Buffer
+  readonly authority: Authority
+  /** The address of the client. */
+  readonly client: string
+  readonly adopt: Adopt
+}
+
+/** The end of an intercepted tunnel, in one word, and the number of its requests. */
+export interface InterceptedTunnel {
+  readonly because: string
+  readonly requests: number
+}
+
+/** Intercepts a tunnel, and resolves when it has ended. Resolves to undefined, and sends nothing, when it is to be carried through unread. */
+export type InterceptTunnel = (opening: TunnelOpening) => Promise<InterceptedTunnel | undefined>
+
+/** The answer in place of a tunnel to this origin that is carried through unread. The client has named a build by `label`. */
+export type RefuseTunnel = (tunnel: {
+  readonly label: string | undefined
+  readonly origin: string
+}) => Response | undefined
 
 export function connectHandler(parts: ConnectParts): ConnectHandler {
   return async (request, socket, head, adopt) => {
@@ -64,7 +87,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
 
     // 3. Is the tunnel refused, intercepted, or carried through unread?
     const origin = formatAuthority(authority)
-    const build = buildNamedByProxyUser(request.fields)
+    const label = buildNamedByProxyUser(request.fields)
     const { mode, rule } = tunnelMode(authority, policy)
     if (mode === 'refuse') {
       const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
@@ -72,19 +95,17 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     }
     if (mode === 'intercept') {
       const within: Adopt = (secure, end) =>
-        adopt(secure, build === undefined ? end : { ...end, label: build })
+        adopt(secure, label === undefined ? end : { ...end, label })
       const opening = { socket, head, authority, client: request.client.address, adopt: within }
-      const taken = await parts.https.interceptor?.open(opening)
+      const taken = await parts.interceptTunnel?.(opening)
       if (taken !== undefined) {
         const facts = { outcome: 'intercept', origin, ...taken } satisfies OutcomeFacts
         return { status: 200, sent: 0, facts }
       }
     }
-    if (build !== undefined) {
-      const because: BuildRefusal = 'unread-tunnel'
-      const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts
-      const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ in place of https://${origin}/, or have the tunnel intercepted.`
-      return textResponse(409, sentence, { facts })
+    for (const refuse of parts.refuseTunnel) {
+      const response = refuse({ label, origin })
+      if (response !== undefined) return response
     }
     if (parts.rules().config.offline) {
       const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts
