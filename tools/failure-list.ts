@@ -1,23 +1,21 @@
 /**
- * The list of failures of authproxy in docs/troubleshooting.md, made from its table (lib/auth/pages/failures.ts). `npm run manual` writes it;
- * a test fails while it is out of date.
+ * The list of failures of authproxy, docs/authproxy-failures.md, made from its table (lib/auth/pages/failures.ts). `npm run manual` writes it; a test
+ * fails while it is out of date.
  */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type FailureText, failureTable } from '../lib/auth/pages/failures.ts'
 
-const path = 'docs/troubleshooting.md'
-const fence = /(<!-- list of failures -->\n)[\s\S]*?(<!-- end of the list -->)/
+const introduction = `# Failures of authproxy
 
-/** docs/troubleshooting.md as it should be: its path in the repository and its text. Throws when it has no place for the list. */
-export function troubleshootingWithFailures(
-  root: string,
-): readonly [path: string, content: string] {
-  const text = readFileSync(join(root, path), 'utf8')
-  if (!fence.test(text)) throw new Error(`${path} has no place for the list of failures`)
+<!-- Written by \`npm run manual\` from templates/auth/failures.json: change that, not this file. -->
+
+Each refused request leaves a line in the log with its code, and \`authproxy explain REFERENCE\` prints the advice for it. This is the list of all codes
+with advice, by what helps.
+`
+
+/** The document: its path in the repository and its text. */
+export function failureList(): readonly [path: string, content: string] {
   const rows = ['| Code in the log | The page | What to do |', '|---|---|---|', ...rowsOf()]
-  const list = `\n${rows.join('\n')}\n\n`
-  return [path, text.replace(fence, (_, start: string, end: string) => `${start}${list}${end}`)]
+  return ['docs/authproxy-failures.md', `${introduction}\n${rows.join('\n')}\n`]
 }
 
 /** A row for each remedy, with all codes that have it. Codes that have none are not listed. */

@@ -47,7 +47,7 @@ import { answer, type PipelineParts } from './pipeline.ts'
 import { probeAnswerer } from './probe/probe.ts'
 import { RulesInForce } from './rules-in-force.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList, revocationsPath } from './session/revocation.ts'
+import { RevocationList, revocationsPath, userMark } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
 
@@ -235,7 +235,7 @@ async function makeParts(
   stop: StopStep[],
 ) {
   const { config, createSaml = createSamlService } = options
-  const { explainCommand = usualExplainCommand(config) } = options
+  const explainCommand = options.explainCommand ?? usualExplainCommand(config)
   const { clock, log, random, instanceId } = tools
   const { keys, rules, records, revocations, shared } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
@@ -261,7 +261,9 @@ async function makeParts(
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
     revocations: shared?.revocations ?? revocations,
     groupTable: () => rules().groupNames?.table,
+    tellLogin: login => shared?.revocations?.tellLogin(login),
   })
+  shared?.revocations?.whenLoggedIn(login => sessions.noteLogin(login))
   const metrics = new AuthMetrics()
   const given = { keys, sessions, cookies, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
@@ -473,8 +475,10 @@ function endings({
   const whyReplaced = (session: ReadSession, request: Request) => {
     const later = rules().config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
-    if (later.subject !== session.subject) return 'other-user'
-    const { attributes, authnInstant, authnContext } = later
+    if (later.user !== userMark(session.subject)) return 'other-user'
+    // Another instance tells who has logged in, and not with which attributes.
+    if (later.session === undefined) return undefined
+    const { attributes, authnInstant, authnContext } = later.session
     return passes(request, { ...session, attributes, authnInstant, authnContext })
       ? undefined
       : 'rules'

@@ -22,7 +22,7 @@ import { failuresFile } from '../pages/failure-records.ts'
 import { addedCommands, instanceOf, type Line } from './arguments.ts'
 
 /** Runs a command that needs the configuration of an instance; answers the exit code. */
-export async function command(line: Line): Promise<ExitCode> {
+export async function command(line: Line): Promise<number> {
   const { run, operands, options } = line
   const place = { ...instanceOf(line), environment: process.env }
   const load = () => loadConfig(place)

@@ -11,7 +11,7 @@ import type { Diagnosis } from './check.ts'
 const command = featureCommand({
   name: 'doctor',
   operands: '[INSTANCE]',
-  summary: 'find what is wrong and say how to mend it',
+  summary: 'find what is wrong and say how to fix it',
   options: { groups: { value: 'NUMBER', read: readGroups, help: 'how many groups a user is in' } },
   takes: [],
   run: ({ options: { groups } }, { loaded }) => examineInstance(loaded, groups),

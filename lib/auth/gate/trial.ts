@@ -82,7 +82,7 @@ function reasonOf(access: AccessVerdict | undefined): string {
       return 'it needs a login'
     case 'step-up':
       return access.because === 'age'
-        ? 'the login is too old, and is asked for anew'
+        ? 'the login is too old, and is requested again'
         : 'the login is of another context, and that is asked for'
     case 'ambiguous':
       return {
@@ -92,7 +92,7 @@ function reasonOf(access: AccessVerdict | undefined): string {
       }[access.because]
     case 'refused':
       if (access.because === 'no-rule') return 'no rule is for this path and method'
-      if (access.because === 'nobody') return 'it allows nobody'
+      if (access.because === 'nobody') return 'it lets no person in'
       return `none of its descriptions fits: ${neededText(access.rule?.allow ?? []).join(' | ')}`
   }
 }

@@ -24,6 +24,7 @@ import type { Session } from '../session/token.ts'
 import { backAddress, loginAddress, relayedTarget } from './addresses.ts'
 import {
   AGAIN,
+  clientOf,
   formPage,
   isAgain,
   linkPage,
@@ -32,7 +33,7 @@ import {
   redirect,
 } from './bindings.ts'
 import { type Flow, flowIdIn, type LoginCookies, requestIdOf } from './cookies.ts'
-import { clientOf, type Saml } from './parts.ts'
+import type { Saml } from './parts.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
 
 interface Arrival {

@@ -75,7 +75,7 @@ t.test('a verdict names rule, line and reason', t => {
       [
         'POST /admin/x, omar@example.org: has to sign in',
         /rule 3/,
-        'because the login is too old, and is asked for anew',
+        'because the login is too old, and is requested again',
       ],
     ],
     [
@@ -327,7 +327,7 @@ t.test('the command says it, and ends with what became of the request', async t 
     '/admin/x',
   )
   t.match(passes, { code: 0, stdout: /passes/ })
-  t.match(await run('/metrics'), { code: 1, stdout: /it allows nobody/ })
+  t.match(await run('/metrics'), { code: 1, stdout: /it lets no person in/ })
   t.match(await run(), { code: 2, stderr: /name a PATH/ })
   t.match(await run('--groups', 'a', '/x'), { code: 2, stderr: /name them by --user/ })
   for (const [args, stderr] of [

@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import { adviceOn } from '../../../lib/auth/explain.ts'
-import { unreadAttributes } from '../../../lib/auth/session/unread-attributes.ts'
+import { unreadAttributes } from '../../../lib/auth/session/identity.ts'
 import type { SamlAttribute } from '../../../lib/saml/subject.ts'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { htmlOf } from '../../fixtures/saml/browser.ts'

@@ -17,8 +17,7 @@ function loaded(state: object): string {
     const found = []
     session.on('Debugger.scriptParsed', ({ params: { url } }) => found.push(url))
     session.post('Debugger.enable')
-    const own = found.filter(url => url.includes('/lib/auth/shared-state/') && !url.endsWith('/feature.js'))
-    console.log(own.length > 0 ? 'the client' : 'nothing')
+    console.log(found.some(url => url.endsWith('/shared-state/connection.js')) ? 'the client' : 'nothing')
     for (const end of ends) await end()
     process.exit(0)`
   const run = spawnSync(process.execPath, ['--input-type=module', '-e', script], {

@@ -346,7 +346,7 @@ async function answerWithoutSession(of: Examination, { edge }: ForwardAuth): Pro
     if (answer !== undefined || !outcome.ok) return undefined
     return wrongFinding(
       `/ is answered ${outcome.status} without a check`,
-      `whatever stands there is open to all. ${LINES[edge].ask}`,
+      `everything there is open to all. ${LINES[edge].ask}`,
     )
   }
   // Another check reports malformed checks. A path that the settings leave open proves nothing.
@@ -447,7 +447,7 @@ const LINES: Readonly<Record<Edge, Lines>> = {
       'Caddy: handle /__authproxy/probe* { route { import authproxy_protect, then reverse_proxy to the gateway listener } }',
     field: name => `copy_headers ${name}, and request_header -${name} before forward_auth`,
     drop: name => `request_header -${name}`,
-    spelling: 'Caddy: request_header `-*_*` and its likes before forward_auth',
+    spelling: 'Caddy: request_header `-*_*` and similar lines before forward_auth',
     content: 'Caddy: forward_auth sends none',
     cookies: 'Caddy: no header_up -Cookie in forward_auth',
     denied: 'Caddy: no handle_response in forward_auth for what is denied',

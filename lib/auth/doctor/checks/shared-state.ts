@@ -111,7 +111,7 @@ export function judgeStoreClock(at: Milliseconds, now: Milliseconds): Finding {
     ? goodFinding(`its clock agrees with ours (${off} ms)`)
     : doubtfulFinding(
         `its clock is ${off} ms from ours`,
-        'ends of all sessions of a user are told by clocks: have all instances and the store keep time by NTP',
+        'the end of all sessions of a user depends on clocks: keep the time of all instances and the store with NTP',
       )
 }
 
