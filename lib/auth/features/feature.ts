@@ -19,7 +19,7 @@ import type { FailurePage } from '../pages/failure-page.ts'
 import type { FailureRecord } from '../pages/failure-records.ts'
 import type { SeenCheck } from '../probe/probe.ts'
 import type { EndedSessions, RevocationList } from '../session/revocation.ts'
-import type { Sessions } from '../session/sessions.ts'
+import type { BrowserLogin, Sessions } from '../session/sessions.ts'
 
 export interface Feature {
   readonly commands?: ReadonlyArray<AddedCommand<CommandContext>>
@@ -74,6 +74,9 @@ export interface SharedState extends SharedParts {
     | (EndedSessions & {
         readonly waitingCount: number
         whenEnded(look: () => void): void
+        /** Tells the other instances of a login. */
+        tellLogin(login: BrowserLogin): void
+        whenLoggedIn(note: (login: BrowserLogin) => void): void
       })
     | undefined
   /** Keeps a record of a failure for the other instances. */

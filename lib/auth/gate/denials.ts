@@ -14,7 +14,7 @@ import {
 } from '../access/own-origin.ts'
 import { neededText, neededValues, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
-import { challenge, needsLogin } from '../login/login-needed.ts'
+import { challenge, needsLogin } from '../login/addresses.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import { failureTable, type NotKept } from '../pages/failures.ts'

@@ -289,7 +289,7 @@ export const https = group(
     enable_crl: setting(boolean, false)
       .needsRestart()
       .says(
-        'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
+        'Whether a certificate revocation list is made each day and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
       ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
       'PEM files with certificates of CAs that are trusted for origins, in addition to those of Node.js and of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',

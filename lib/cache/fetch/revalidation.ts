@@ -5,12 +5,12 @@
  * origin that says a stored file is gone is broken.
  */
 
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Logger } from '../../log/log.ts'
+import { recentEntries } from '../../recent.ts'
 import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
@@ -130,7 +130,7 @@ const others: ReadonlyMap<string, string> = new Map([
 export class GoneFiles {
   readonly #parts: GoneFilesParts
   /** The moments since which origins have had no Release file of a suite, by the keys of the stored files and by `elapsed`. */
-  readonly #since = new LRUCache<string, Milliseconds>({ max: mostNoted })
+  readonly #since = recentEntries<string, Milliseconds>(mostNoted)
 
   constructor(parts: GoneFilesParts) {
     this.#parts = parts
