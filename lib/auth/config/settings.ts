@@ -29,6 +29,7 @@ import {
   attributeName,
   chosenNames,
   domain,
+  fieldName,
   loginStatus,
   moment,
   origin,
@@ -221,6 +222,28 @@ export const settings = group('', {
       'Other origins whose pages may open WebSockets with the session of a user.',
     ),
   }),
+
+  backendCredential: group(
+    'A secret header by which the application knows that a request has come through authproxy.',
+    {
+      field: optionalSetting(
+        fieldName,
+        'none: no credential is sent',
+        'backendCredential:\n  field: X-Gateway-Key\n  valueFile: /etc/authproxy/secrets/gateway-key',
+      )
+        .needs('backendCredential.valueFile')
+        .says(
+          'Name of a header that every request to the application has, those without a login included, so that the application can refuse what did not come through authproxy. It is removed from what clients send, in every spelling, and never logged.',
+          'With `forwardAuth` every answer that lets a request pass has it; the edge has to copy it into the request (`docs/forward-auth.md`).',
+        ),
+      valueFile: optionalSetting(secretPlace, 'none')
+        .needs('backendCredential.field')
+        .says(
+          'File with the value: at least 16 characters of visible ASCII without spaces, such as those of `openssl rand -hex 32`. A path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+          'It is read again when it changes. A value that cannot be used changes nothing; the log says so. At the start and at a reload it is an error.',
+        ),
+    },
+  ),
 
   forwardAuth,
 

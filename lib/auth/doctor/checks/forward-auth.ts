@@ -141,8 +141,10 @@ const page = oncePerExamination((of: Examination) => {
   return sendChecked(of, { path: '/', fields })
 })
 
-function namesOf({ identityFields, identityToken }: Config): readonly string[] {
-  return identityFieldNames(identityFields, identityToken !== undefined)
+/** The names of the fields that the edge has to take from the check. */
+function namesOf({ identityFields, identityToken, backendCredential }: Config): readonly string[] {
+  const credential = backendCredential === undefined ? [] : [backendCredential.field]
+  return [...identityFieldNames(identityFields, identityToken !== undefined), ...credential]
 }
 
 /** Is there a check before the application? */
