@@ -9,12 +9,11 @@ import { recentEntries } from '../recent.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import { SuiteDelays } from './answer/suite-delays.ts'
-import { Updates } from './answer/suite-updates.ts'
 import { AheadFetches, type AheadFetchParts } from './features/ahead/ahead.ts'
 import { type RefreshParts, RefreshSchedule } from './features/ahead/refresh.ts'
 import { ChangesInThread } from './features/delay/changes.ts'
 import { SteadyTime } from './features/delay/steady-time.ts'
+import { SuiteDelays } from './features/delay/suite-delays.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/found.ts'
@@ -30,6 +29,7 @@ import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
 import { policiesOf } from './suites/policy.ts'
 import { Suites } from './suites/suites.ts'
+import { Updates } from './suites/updates.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
@@ -87,7 +87,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const goneAfter = () => rules().config.suites.goneAfter
   const sharing =
     parts.shared &&
-    (await import('./answer/sharing.ts')).sharingOf({
+    (await import('./features/shared/sharing.ts')).sharingOf({
       ...parts,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),

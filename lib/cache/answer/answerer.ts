@@ -14,6 +14,7 @@ import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
+import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
@@ -35,6 +36,7 @@ import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-respon
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { aheadResponse, arrivingRepresentation, choosingFields, originHead } from './from-origin.ts'
 import {
@@ -43,8 +45,6 @@ import {
   type StoredReason,
   storedRepresentation,
 } from './representation.ts'
-import type { SuiteDelays } from './suite-delays.ts'
-import type { Updates } from './suite-updates.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules

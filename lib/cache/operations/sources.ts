@@ -3,10 +3,9 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
-import type { DelayState } from '../answer/suite-delays.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
+import type { DelayState } from '../features/delay/suite-delays.ts'
 import type { HttpsMode, HttpsState } from '../features/intercept/https.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/found.ts'
@@ -19,6 +18,7 @@ import type { FileSystemSpace, Usage } from '../store/content/room.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
+import type { ReleaseBehind } from '../suites/suites-behind.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */

@@ -5,13 +5,13 @@
 import { formatDuration } from '../../config/units.ts'
 import { count, countOf, elapsedText, moment, size } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { DelayState } from '../answer/suite-delays.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import { ripeMoment } from '../features/delay/delay.ts'
+import type { DelayState } from '../features/delay/suite-delays.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
+import type { ReleaseBehind } from '../suites/suites-behind.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */

@@ -3,7 +3,7 @@
  * file has come meanwhile.
  *
  * # The update of an adopted suite, step by step
- * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. A new Release file is stored under a
+ * 1. A client asks for the Release file. `Updates.check` (suites/updates.ts) asks the origin. A new Release file is stored under a
  *    key of its own, and so is the Release.gpg of a Release: clients still get the old ones.
  * 2. `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
  *    clients use (`InUse.since`) it names and the store lacks. If it may not be adopted, clients keep the old one.

@@ -1,6 +1,6 @@
 /**
  * Pointers: each suite has a pointer in the bucket, which names the Release file that all nodes give. The node that has verified a newer Release
- * file moves the pointer before its clients get the file, and the other nodes follow (answer/suite-updates.ts).
+ * file moves the pointer before its clients get the file, and the other nodes follow (suites/updates.ts).
  *
  * # Facts
  * - A node verifies the files that a pointer names like files from an origin, before its clients get them. A pointer to files that cannot be used

@@ -7,10 +7,10 @@ import {
   type ChangingArchive,
   type ChangingOptions,
   changingArchives,
-} from '../../fixtures/archive/changing-archive.ts'
-import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
-import { TestCache } from '../../fixtures/cache/cache.ts'
-import { attempt } from '../../fixtures/process/command.ts'
+} from '../../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
+import { TestCache } from '../../../fixtures/cache/cache.ts'
+import { attempt } from '../../../fixtures/process/command.ts'
 
 const program = join(import.meta.dirname, '../../../bin/cachesvc.js')
 

@@ -31,8 +31,8 @@ import {
   keyIn,
   type ListedContent,
   type ReleaseFile,
-} from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
+} from './generation.ts'
+import type { Suites } from './suites.ts'
 
 interface SuiteFetchesParts {
   readonly rules: () => Rules

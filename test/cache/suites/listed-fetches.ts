@@ -2,7 +2,7 @@
  * The fetches of the files of a new generation.
  */
 import t from 'tap'
-import { SuiteFetches } from '../../../lib/cache/answer/suite-fetches.ts'
+import { SuiteFetches } from '../../../lib/cache/suites/listed-fetches.ts'
 
 const at = 'http://archive.example.org/debian/dists/stable'
 const files = Array.from({ length: 14 }, (_, n) => ({

@@ -11,7 +11,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { StaleReason } from '../rfc9111/outcome.ts'
-import type { Suites } from '../suites/suites.ts'
+import type { Suites } from './suites.ts'
 
 /** A file of the origin's new Release file, and the reason why it has not arrived, in words. */
 export interface MissingFile {

@@ -2,7 +2,10 @@
  * The commands `release` and `changes`, and where a delay is shown.
  */
 import t, { type Test } from 'tap'
-import { type ChangingArchive, changingArchives } from '../../fixtures/archive/changing-archive.ts'
+import {
+  type ChangingArchive,
+  changingArchives,
+} from '../../../fixtures/archive/changing-archive.ts'
 
 t.setTimeout(300_000)
 

@@ -6,26 +6,17 @@
  * the plain name. The suite then adopts it like any Release file. A Release file that got the plain name in another way, such as the
  * import of a bundle, is treated as a new one that waits.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import { explainError } from '../../errors.ts'
-import type { Logger } from '../../log/log.ts'
-import { recentEntries } from '../../recent.ts'
-import { suiteOfRelease } from '../archive/path.ts'
-import {
-  type Choice,
-  choose,
-  type Restraint,
-  restrainsAny,
-  restraintOf,
-  withWaiting,
-} from '../features/delay/delay.ts'
-import type { SteadyTime } from '../features/delay/steady-time.ts'
-import type { Rules } from '../policy/policy.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import type { ReleaseFacts } from '../suites/adopt.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { explainError } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recentEntries } from '../../../recent.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
+import type { Rules } from '../../policy/policy.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
+import type { ReleaseFacts } from '../../suites/adopt.ts'
 import {
   type Age,
   type Content,
@@ -40,9 +31,18 @@ import {
   releasesOf,
   type Suite,
   type WaitingGeneration,
-} from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
-import { releaseFile } from './suite-fetches.ts'
+} from '../../suites/generation.ts'
+import { releaseFile } from '../../suites/listed-fetches.ts'
+import type { Suites } from '../../suites/suites.ts'
+import {
+  type Choice,
+  choose,
+  type Restraint,
+  restrainsAny,
+  restraintOf,
+  withWaiting,
+} from './delay.ts'
+import type { SteadyTime } from './steady-time.ts'
 
 interface SuiteDelaysParts {
   readonly rules: () => Rules

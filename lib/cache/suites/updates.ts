@@ -9,6 +9,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Logger } from '../../log/log.ts'
 import { directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
+import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import type { SuitePointer } from '../features/shared/shared-store.ts'
 import type { Pointers } from '../features/shared/suites/pointers.ts'
 import { sharedFile } from '../features/shared/suites/shared-file.ts'
@@ -18,19 +19,10 @@ import { isGone, type RevalidationResult, unchangedResult } from '../fetch/reval
 import type { Rules } from '../policy/policy.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
-import type { MissingFiles } from '../suites/adopt.ts'
-import type { Claim } from '../suites/generation.ts'
-import {
-  byHashPaths,
-  keyIn,
-  type ListedContent,
-  releaseIn,
-  releasesOf,
-} from '../suites/generation.ts'
-import type { Client } from '../suites/given-releases.ts'
-import { suitePolicy } from '../suites/policy.ts'
-import type { Suites } from '../suites/suites.ts'
-import type { SuiteDelays } from './suite-delays.ts'
+import type { MissingFiles } from './adopt.ts'
+import type { Claim } from './generation.ts'
+import { byHashPaths, keyIn, type ListedContent, releaseIn, releasesOf } from './generation.ts'
+import type { Client } from './given-releases.ts'
 import {
   entryOf,
   incomingSuffix,
@@ -41,7 +33,9 @@ import {
   SuiteFetches,
   signatureKey,
   type UnavailableFile,
-} from './suite-fetches.ts'
+} from './listed-fetches.ts'
+import { suitePolicy } from './policy.ts'
+import type { Suites } from './suites.ts'
 import {
   firstPause,
   longestHold,

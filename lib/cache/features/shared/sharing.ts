@@ -2,22 +2,22 @@
  * Makes the parts by which this node uses a bucket: one finds files in the bucket before an origin is asked, others offer files to the other
  * nodes and follow their Release files. Only a program with the setting `shared_store` loads this file.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import type { TargetUri } from '../../http/message/target.ts'
-import { recentEntries } from '../../recent.ts'
-import { suiteOfRelease } from '../archive/path.ts'
-import { SharedNearer } from '../features/shared/nearer.ts'
-import { isShareable, isShareableKey, type SharingRules } from '../features/shared/shareable.ts'
-import type { SharedStore } from '../features/shared/shared-store.ts'
-import { Pointers } from '../features/shared/suites/pointers.ts'
-import type { Rules } from '../policy/policy.ts'
-import { isKeepingKey } from '../store/key.ts'
-import type { Store } from '../store/store.ts'
-import type { Suites } from '../suites/suites.ts'
-import type { SuiteDelays } from './suite-delays.ts'
-import type { Updates } from './suite-updates.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { resultInTime } from '../../../async/deadline.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import type { TargetUri } from '../../../http/message/target.ts'
+import { recentEntries } from '../../../recent.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
+import type { Rules } from '../../policy/policy.ts'
+import { isKeepingKey } from '../../store/key.ts'
+import type { Store } from '../../store/store.ts'
+import type { Suites } from '../../suites/suites.ts'
+import type { Updates } from '../../suites/updates.ts'
+import type { SuiteDelays } from '../delay/suite-delays.ts'
+import { SharedNearer } from './nearer.ts'
+import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
+import type { SharedStore } from './shared-store.ts'
+import { Pointers } from './suites/pointers.ts'
 
 interface SharingParts
   extends SharingRules,
