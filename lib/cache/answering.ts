@@ -27,9 +27,11 @@ import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import { openAdopted } from './suites/known-suites.ts'
 import { policiesOf } from './suites/policy.ts'
+import { LiveSuites } from './suites/suite.ts'
 import { Suites } from './suites/suites.ts'
-import { Updates } from './suites/updates.ts'
+import { Updates } from './suites/updates/updates.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
@@ -64,6 +66,8 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const shared = { store, clock, cacheDirectory }
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
+  const adopted = await openAdopted({ ...shared, log: suiteLog, memory, disk: parts.disk })
+  const live = new LiveSuites({ clock, known: adopted.known })
   const mostConnections = (place: TargetUri): number => {
     const { archives, limits } = rules().config
     return connectionsTo(place, archives) ?? limits.originConnections
@@ -109,11 +113,12 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     freed: ({ digest }) => confined.forget(digest),
   })
   const shares = (digest: string, key: string) => confined.shares(digest, key)
-  const suites = await Suites.open({
+  const suites = new Suites({
     ...shared,
+    ...adopted,
+    live,
     log: suiteLog,
     memory,
-    disk: parts.disk,
     wait: () => rules().config.suites.wait,
     policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
@@ -127,9 +132,17 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
   const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
-  const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
-  const updates = new Updates({ ...told, pointers: sharing?.pointers })
-  const following = sharing?.following({ suites, delays, updates })
+  const updates = new Updates({
+    rules,
+    suites,
+    fetcher,
+    store,
+    clock,
+    log: suiteLog,
+    choice: delays,
+    others: sharing?.pointers,
+  })
+  const following = sharing?.following({ suites, choice: delays, updates })
   updates.removeLeftovers()
   const rangesAhead = new RangesAhead({
     ask,
@@ -137,9 +150,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     connectionsTo: mostConnections,
     onFetched: parts.onFetched,
   })
-  const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
+  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,
+    choice: delays,
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })

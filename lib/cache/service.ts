@@ -263,6 +263,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
         rules,
         log: log.child({ part: 'builds' }),
       }),
+      suites,
       updates: answers.updates,
       delayed: { ...answers, store, clock },
       rules,

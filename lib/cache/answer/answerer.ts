@@ -14,7 +14,6 @@ import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
-import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import {
@@ -36,7 +35,8 @@ import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-respon
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
-import type { Updates } from '../suites/updates.ts'
+import type { GenerationChoice } from '../suites/updates/places.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { aheadResponse, arrivingRepresentation, choosingFields, originHead } from './from-origin.ts'
 import {
@@ -52,7 +52,7 @@ interface AnswererParts {
   readonly fetcher: Fetcher
   readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim' | 'usedBy'>
   readonly updates: Updates
-  readonly delays: SuiteDelays
+  readonly choice: GenerationChoice
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Whether a stored content may answer for a key other than the one it was stored under. */
@@ -233,8 +233,8 @@ export class Answerer {
     { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
   ): Promise<Response> {
     const { request, file } = allowed
-    const { fetcher, clock, delays, rules } = this.#parts
-    const withheld = file.archive.kind === 'release' ? delays.withholds(file.key) : undefined
+    const { fetcher, clock, choice, rules } = this.#parts
+    const withheld = file.archive.kind === 'release' ? choice.withholds(file.key) : undefined
     if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
     if (withheld !== undefined)
       return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))

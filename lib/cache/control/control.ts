@@ -25,7 +25,8 @@ import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import type { Updates } from '../suites/updates.ts'
+import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import { buildAnswer } from './builds.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
@@ -40,7 +41,8 @@ export interface ControlParts {
   readonly negative: NegativeMemory
   readonly builds: Builds
   readonly fetchMissing: (name: string) => Promise<number | string>
-  readonly updates: Pick<Updates, 'removed' | 'askAgain'>
+  readonly suites: Pick<Suites, 'removed'>
+  readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
@@ -99,7 +101,7 @@ export function control(parts: ControlParts): RequestHandler {
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
-  { rules, store, negative, updates }: ControlParts,
+  { rules, store, negative, suites, updates }: ControlParts,
 ): Promise<CommandAnswer> {
   const chosen = selectionOf(text, rules())
   const proposed = async () => {
@@ -113,7 +115,7 @@ async function changed(
   const { files, bytes, left } =
     act === 'refresh'
       ? { ...(await refresh(store, chosen)), left: { contents: 0, bytes: 0 } }
-      : await remove(store, chosen, keys => updates.removed(keys))
+      : await remove(store, chosen, keys => suites.removed(keys))
   if (files === 0) {
     const none = `no stored file is meant by ${text}`
     const stay = store.unremovable

@@ -33,7 +33,7 @@ import { currentAge, type Decision, lookup, type NegativeMemory } from '../rfc91
 import { type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
 import { type Signature, signerText } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
-import type { Updates } from '../suites/updates.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import type { Explanation, RequestFate } from './sources.ts'
 import { delayText, sharedText, troubleText } from './state-text.ts'
 

@@ -18,8 +18,8 @@ import type { FileSystemSpace, Usage } from '../store/content/room.ts'
 import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
-import type { ReleaseBehind } from '../suites/suites-behind.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>

@@ -11,7 +11,7 @@ import type { DelayState } from '../features/delay/suite-delays.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
-import type { ReleaseBehind } from '../suites/suites-behind.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */

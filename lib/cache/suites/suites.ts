@@ -27,28 +27,30 @@ import {
   type Content,
   type Generation,
   generationOf,
+  type KnownSuite,
   keysOf,
   type ListedContent,
   type ReleaseFile,
   releaseIn,
   releasesOf,
-  type Suite,
 } from './generation.ts'
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
-import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
+import { type AdoptedSuites, type KnownSuites, type Source, standingOf } from './known-suites.ts'
 import { pastFiles } from './past.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
+import type { LiveSuites } from './suite.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
 /** The answer of indexes about a file: a claim, `unnamed` when no index names it, or `unknown` when one of them cannot be read now. */
 type Answer = Claim | 'unnamed' | 'unknown'
 
-interface SuitesParts extends SuiteMeans {
+interface SuitesParts extends SuiteMeans, AdoptedSuites {
+  readonly live: LiveSuites
   /** How long a request waits for the adoption of a suite that may name its file. */
   readonly wait: () => Milliseconds
-  readonly onAdopted: (suite: Suite) => void
+  readonly onAdopted: (suite: KnownSuite) => void
 }
 
 /** The clients for which an entry agrees with the indexes. */
@@ -79,7 +81,6 @@ const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
 const mostAgreements = 100
 const none: readonly string[] = []
-const mostUncompared = 1000
 /** Valid-Until is close in this last part of the time from Date to Valid-Until. */
 const lastPart = 0.1
 
@@ -89,6 +90,8 @@ export class Suites {
   readonly references: References
   readonly adoptions: Adoptions
   readonly #known: KnownSuites
+  /** What this process knows of each suite beyond its generations. */
+  readonly live: LiveSuites
   readonly #tables: Tables
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with adopted indexes. Each adoption empties it. */
@@ -96,23 +99,19 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
-  /** The suites that are not compared with indexes since a reload. A later reload may change that. */
-  readonly #uncompared = recentEntries<string, true>(mostUncompared)
-  /** The suites of which the log has said that a request did not wait for them any longer. */
-  readonly #late = recentEntries<string, true>(mostUncompared)
   readonly #claims: ClaimsBySha256
 
-  private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
+  constructor(parts: SuitesParts) {
+    const { known, live, tables, clock } = parts
     this.#parts = parts
     this.#known = known
+    this.live = live
     this.#tables = tables
-    this.past = pastFiles({ known, tables, clock: parts.clock })
+    this.past = pastFiles({ known, tables, clock })
     this.references = new References({ known, tables })
-    this.#given = new GivenReleases(parts.clock)
+    this.#given = new GivenReleases(clock)
     this.adoptions = new Adoptions({
       ...parts,
-      known,
-      tables,
       asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
@@ -120,14 +119,7 @@ export class Suites {
       },
     })
     this.#claims = new ClaimsBySha256(parts, this.adoptions)
-  }
-
-  /** Reads the suites of an earlier run. Never rejects. */
-  static async open(parts: SuitesParts): Promise<Suites> {
-    const { known, tables } = await openAdopted(parts)
-    const suites = new Suites(parts, known, tables)
-    suites.reconfigured()
-    return suites
+    this.reconfigured()
   }
 
   /**
@@ -139,28 +131,27 @@ export class Suites {
     this.#agreeing = new WeakMap()
     for (const { at, policy } of this.#known.all) {
       const now = policyOf(at)
-      if (now === undefined) this.#uncompared.set(at, true)
       const differs = policy !== undefined && !isDeepStrictEqual(now, policy)
       if (now === undefined || differs) this.adoptions.queue(at)
     }
-    for (const at of [...this.#uncompared.keys()]) {
-      if (policyOf(at) === undefined) continue
-      this.#uncompared.delete(at)
-      this.adoptions.queue(at)
+    for (const suite of this.live.all) {
+      if (!suite.isUncompared || policyOf(suite.at) === undefined) continue
+      suite.isUncompared = false
+      this.adoptions.queue(suite.at)
     }
   }
 
   /** Whether files are compared with a generation under the policy of now. */
-  #counts({ at }: Suite, { signature }: Generation): boolean {
+  #counts({ at }: KnownSuite, { signature }: Generation): boolean {
     const policy = this.#parts.policyOf(at)
     return policy !== undefined && distrustReason(signature, policy) === undefined
   }
 
-  get all(): readonly Suite[] {
+  get all(): readonly KnownSuite[] {
     return this.#known.all
   }
 
-  at(key: string): Suite | undefined {
+  at(key: string): KnownSuite | undefined {
     return this.#known.at(key)
   }
 
@@ -219,11 +210,6 @@ export class Suites {
       if (contents.length === adopted.contents.length) continue
       await this.#known.put({ ...suite, generations: [{ ...adopted, contents }, ...past] })
     }
-  }
-
-  /** Notes the moment since which a newer Release file is held back, also for the next run; undefined when none is. */
-  noteHeld(at: string, heldSince: Milliseconds | undefined): void {
-    if (this.at(at)?.heldSince !== heldSince) void this.#known.note(at, { heldSince })
   }
 
   /** The generation whose Release file a client got lately, for an index that it asks for by digest; undefined when it got none. */
@@ -371,8 +357,9 @@ export class Suites {
 
   /** Says once for each suite that its files are sent uncompared, because the request for one has waited as long as it may. */
   #noteLate(at: string): void {
-    if (this.#late.get(at)) return
-    this.#late.set(at, true)
+    const { said } = this.live.of(at)
+    if (said.late) return
+    said.late = true
     const { log } = this.#parts
     const jobs = this.adoptions.jobs
     log.warn('a suite was not read in time, so a file was sent without being compared with it', {
@@ -465,7 +452,7 @@ export class Suites {
   }
 
   /** The generation whose Release file this client got, and the SHA-256 of this file. It is the adopted one if the client got none. */
-  #generationFor(client: Client, suite: Suite | undefined) {
+  #generationFor(client: Client, suite: KnownSuite | undefined) {
     const given = suite && this.#given.to(client, suite.at)
     return {
       given,

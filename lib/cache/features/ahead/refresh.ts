@@ -21,7 +21,7 @@ import { neverConfirmed } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { keyIn, releasesOf } from '../../suites/generation.ts'
 import type { Suites } from '../../suites/suites.ts'
-import type { Updates } from '../../suites/updates.ts'
+import type { Updates } from '../../suites/updates/updates.ts'
 
 /** The result of a refresh: the origin has the same Release file, or a new one that clients get now, or the refresh has failed. */
 export type RefreshResult = 'confirmed' | 'updated' | 'failed'

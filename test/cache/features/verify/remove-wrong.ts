@@ -20,7 +20,15 @@ const clock = systemClock
 /** Parts of a service that a removal does not ask. */
 const unasked = {} as Pick<
   ControlParts,
-  'sources' | 'negative' | 'builds' | 'fetchMissing' | 'rules' | 'updates' | 'delayed' | 'retention'
+  | 'sources'
+  | 'negative'
+  | 'builds'
+  | 'fetchMissing'
+  | 'rules'
+  | 'suites'
+  | 'updates'
+  | 'delayed'
+  | 'retention'
 >
 
 const wrongOf = (digest: string, because: WrongFile['because'] = 'content'): WrongFile => ({

@@ -16,7 +16,7 @@ import type { Logger } from '../../../../log/log.ts'
 import { recentEntries } from '../../../../recent.ts'
 import type { Entry } from '../../../store/entry.ts'
 import type { Store } from '../../../store/store.ts'
-import { releasesOf, type Suite } from '../../../suites/generation.ts'
+import { type KnownSuite, releasesOf } from '../../../suites/generation.ts'
 import { isShareableKey, type SharingRules } from '../shareable.ts'
 import { type SharedStore, type SuitePointer, sharedPatience } from '../shared-store.ts'
 
@@ -90,7 +90,7 @@ export class Pointers {
   }
 
   /** Announces the adopted generation of a suite, unless the pointer already names it or a newer one. */
-  async adopted({ at, generations: [generation] }: Suite): Promise<void> {
+  async adopted({ at, generations: [generation] }: KnownSuite): Promise<void> {
     if (generation === undefined || !this.shares(at)) return
     const { store } = this.#parts
     const files = releasesOf(generation).flatMap(({ name, digest, signedBy }) => {
