@@ -93,11 +93,21 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     parts.shared &&
     (await import('./features/shared/sharing.ts')).sharingOf({
       ...parts,
+      live,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),
     })
   const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
-  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
+  const fetching = {
+    ...parts,
+    log: fetchLog,
+    ask,
+    onBroken,
+    storesAll,
+    goneAfter,
+    unconfirmed,
+    releases: live,
+  }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const ahead = new AheadFetches({
     ...shared,

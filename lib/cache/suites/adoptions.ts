@@ -41,6 +41,7 @@ import {
 } from './generation.ts'
 import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
 import type { LiveSuites } from './suite.ts'
+import type { SuiteEvent } from './suite-life.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThreads } from './thread.ts'
 
@@ -60,6 +61,9 @@ interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
   /** Called after each adoption, with the suite unless it was forgotten. */
   readonly onAdopted: (suite?: KnownSuite) => void
 }
+
+/** The events after which a suite is adopted. */
+export type ArrivalEvent = Extract<SuiteEvent, 'release-came' | 'index-came'>
 
 interface UnderWay {
   readonly done: Promise<void>
@@ -91,22 +95,22 @@ export class Adoptions {
   }
 
   /** Adopts the suite in the directory with this key, at once or after the adoption that is under way. */
-  queue(at: string): void {
-    const underWay = this.#waits(at)
+  queue(at: string, because: ArrivalEvent = 'release-came'): void {
+    const underWay = this.#waits(at, because)
     if (underWay !== undefined) underWay.again = true
   }
 
   /** Counts the suite as being adopted until `stored` has settled, because the arriving file will queue an adoption when it is stored. */
-  expect(at: string, stored: Promise<unknown>): void {
-    this.#waits(at)?.arriving.push(stored)
+  expect(at: string, because: ArrivalEvent, stored: Promise<unknown>): void {
+    this.#waits(at, because)?.arriving.push(stored)
   }
 
-  #waits(at: string): UnderWay | undefined {
+  #waits(at: string, because: ArrivalEvent): UnderWay | undefined {
     const running = this.#underWay.get(at)
     if (running === undefined && (this.#closed || this.#underWay.size >= mostWaiting)) {
       return undefined
     }
-    this.#parts.live.of(at).note('release-came')
+    this.#parts.live.of(at).note(because)
     if (running !== undefined) return running
     const underWay: UnderWay = {
       again: false,

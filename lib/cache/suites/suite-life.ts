@@ -9,7 +9,7 @@
  * The standing says how the Release file that clients get stands to the one of the origin:
  *
  *     same ──another-came──> preparing ──prepared──> same
- *                            preparing ──missing──> held ──prepared, expired──> same
+ *                            preparing ──missing──> held ──prepared──> same
  *                            preparing ──refused──> refused ──prepared──> same
  *                            preparing ──restrained──> waits ──ripe, released, expiring──> same
  *     any ──origin-slow──> slow,  any ──origin-failed──> failed,  any ──origin-gone──> gone,  any ──confirmed──> same
@@ -19,9 +19,11 @@
  * |---|---|
  * | release-came, index-came | the store, when a file has arrived or the last byte of it has (`Suites.stored`, `Suites.arriving`); a reload |
  * | adopted, unadoptable | `Adoptions`, after the thread has read the Release file |
- * | another-came, prepared, missing, refused, expired, confirmed, origin-slow, origin-failed | `Updates`, for a client, by schedule, or for the Release file of other nodes |
+ * | another-came, missing, refused, confirmed, origin-slow, origin-failed | `Updates`, for a client, by schedule, or for the Release file of other nodes |
+ * | prepared | `Updates`, when clients get it: its files are here, or no client has to wait for them any more |
  * | origin-gone | the fetcher, when an origin has no Release file of the suite any more |
- * | restrained, ripe, released, expiring | the choice of a generation, such as a delay (`GenerationChoice`) |
+ * | restrained | `Updates`, and a start |
+ * | ripe, released, expiring | the choice of a generation, such as a delay (`GenerationChoice`) |
  * | removed | an operator, or the end of its Release files |
  */
 
@@ -66,7 +68,6 @@ export type SuiteEvent =
   | 'prepared'
   | 'missing'
   | 'refused'
-  | 'expired'
   | 'confirmed'
   | 'restrained'
   | 'ripe'
@@ -101,7 +102,6 @@ const adoptions: Steps<Adoption> = {
 const caughtUp = {
   confirmed: 'same',
   prepared: 'same',
-  expired: 'same',
   removed: 'same',
 } as const
 

@@ -14,6 +14,7 @@
  *   new one, so a confirmation does not restart the time of the new one.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { parentOf } from '../archive/path.ts'
 import type { KnownSuite } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
 import {
@@ -95,7 +96,7 @@ export class Suite {
   refusal: string | undefined
   /** Whether its files are not compared with indexes since a reload. A later reload may change that. */
   isUncompared = false
-  /** The moments since which the origin has not had a Release file of this name, by `elapsed`. */
+  /** The moments since which the origin has had no Release file, by the keys of the stored ones and by `elapsed`. */
   readonly goneSince = new Map<string, Milliseconds>()
   readonly said: SaidOfSuite = {}
   #isForgotten = false
@@ -130,8 +131,9 @@ export class Suite {
     if (this.#life.standing !== before) this.#since = this.#parts.clock.elapsed()
   }
 
-  /** Notes that there is another `Suite` for the directory from now on. */
-  forget(): void {
+  /** Ends this life: there is another `Suite` for the directory from now on. */
+  remove(): void {
+    this.note('removed')
     this.#isForgotten = true
   }
 
@@ -290,9 +292,23 @@ export class LiveSuites {
     if (excess !== undefined) await this.forget(excess.at)
   }
 
+  /** Notes that the origin has no Release file under this key. Returns since when, by `elapsed`; undefined when it had one until now. */
+  noteGone(key: string): Milliseconds | undefined {
+    const suite = this.of(parentOf(key))
+    const since = suite.goneSince.get(key)
+    suite.goneSince.set(key, since ?? this.#parts.clock.elapsed())
+    suite.note('origin-gone')
+    return since
+  }
+
+  /** Notes that the origin does not say so of the Release file with this key. */
+  noteThere(key: string): void {
+    this.peek(parentOf(key))?.goneSince.delete(key)
+  }
+
   /** Forgets all that is known of a suite. */
   async forget(at: string): Promise<void> {
-    this.#suites.get(at)?.forget()
+    this.#suites.get(at)?.remove()
     this.#suites.delete(at)
     await this.#parts.known.forget(at)
   }

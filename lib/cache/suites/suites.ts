@@ -17,7 +17,7 @@ import {
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/retention-rules.ts'
-import { Adoptions, type SuiteMeans } from './adoptions.ts'
+import { Adoptions, type ArrivalEvent, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import { ClaimsBySha256 } from './claims-by-sha256.ts'
 import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
@@ -172,7 +172,9 @@ export class Suites {
   governs(entry: Entry): boolean {
     const at = suiteOfUnsigned(entry.key)
     if (at === undefined) return false
-    return this.generationOf(entry) !== undefined || this.adoptions.pending(at) !== undefined
+    return (
+      this.generationOf(entry) !== undefined || this.live.peek(at)?.answers.package === 'awaited'
+    )
   }
 
   /** The generation that a stored Release file belongs to. */
@@ -232,7 +234,7 @@ export class Suites {
 
   /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
-    for (const at of this.#changedBy(entry)) this.adoptions.queue(at)
+    for (const at of this.#changedBy(entry)) this.adoptions.queue(at, eventOf(entry))
   }
 
   /**
@@ -240,7 +242,7 @@ export class Suites {
    * Until then its suite counts as being adopted, because a client that has an index asks at once for the files that it names.
    */
   arriving(entry: Entry, kept: Promise<unknown>): void {
-    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, kept)
+    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, eventOf(entry), kept)
   }
 
   /** Keys of the directories of suites whose indexes may say something else after this entry was stored. */
@@ -566,6 +568,11 @@ export class Suites {
 /** The key of the suite's directory for a Release file; undefined for its signature and for any other file. */
 function suiteOfUnsigned(key: string): string | undefined {
   return key.endsWith('.gpg') ? undefined : suiteOfRelease(key)
+}
+
+/** The event in the life of a suite that the arrival of a file is. */
+function eventOf({ key }: Entry): ArrivalEvent {
+  return suiteOfRelease(key) === undefined ? 'index-came' : 'release-came'
 }
 
 function claimOf(answer: Answer): Claim | undefined {

@@ -20,7 +20,6 @@ const standings: readonly Standing[] = [
 const steps: ReadonlyArray<readonly [event: SuiteEvent, after: string]> = [
   ['another-came', 'preparing preparing preparing preparing preparing held refused waits'],
   ['prepared', 'same same same same same same same same'],
-  ['expired', 'same same same same same same same same'],
   ['confirmed', 'same same same same same same same same'],
   ['missing', 'held held held held held held held held'],
   ['refused', 'refused refused refused refused refused refused refused refused'],
