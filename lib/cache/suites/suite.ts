@@ -99,7 +99,7 @@ export class Suite {
   /** The moments since which the origin has had no Release file, by the keys of the stored ones and by `elapsed`. */
   readonly goneSince = new Map<string, Milliseconds>()
   readonly said: SaidOfSuite = {}
-  #isForgotten = false
+  #isRemoved = false
 
   constructor(at: string, parts: SuiteParts) {
     this.at = at
@@ -131,10 +131,15 @@ export class Suite {
     if (this.#life.standing !== before) this.#since = this.#parts.clock.elapsed()
   }
 
+  /** Whether there is another `Suite` for the directory now. Then nothing that was begun with this one may have an effect. */
+  get isRemoved(): boolean {
+    return this.#isRemoved
+  }
+
   /** Ends this life: there is another `Suite` for the directory from now on. */
   remove(): void {
     this.note('removed')
-    this.#isForgotten = true
+    this.#isRemoved = true
   }
 
   /** The time for which clients have got another Release file than the origin has. */
@@ -167,14 +172,13 @@ export class Suite {
     this.#pauseEnd = 0
   }
 
-  /** The time for which the origin's Release file with this SHA-256, or its predecessors, have been held back. */
-  heldFor(digest: string): Milliseconds {
+  /** The time for which the origin's Release file with this SHA-256, or its predecessors, had been held back when it arrived, by `elapsed`. */
+  heldFor(digest: string, arrived: Milliseconds): Milliseconds {
     const { clock } = this.#parts
-    const now = clock.elapsed()
     let held = this.#held
     if (held === undefined || (held.confirmed && held.digest !== digest)) {
       const earlier = held === undefined ? this.known?.heldSince : undefined
-      const since = now - (earlier === undefined ? 0 : Math.max(0, clock.now() - earlier))
+      const since = arrived - (earlier === undefined ? 0 : Math.max(0, clock.now() - earlier))
       held = { digest, since, confirmed: false, failures: 0, missing: [], dropped: undefined }
       this.#held = held
     }
@@ -184,7 +188,7 @@ export class Suite {
     }
     held.digest = digest
     held.confirmed = false
-    return this.#isOutdated ? longestHold : now - held.since
+    return this.#isOutdated ? longestHold : Math.max(0, arrived - held.since)
   }
 
   /**
@@ -246,7 +250,7 @@ export class Suite {
 
   /** Notes the moment since which a newer Release file is held back, also for the next run; undefined when none is. */
   #noteHeld(heldSince: Milliseconds | undefined): void {
-    if (this.#isForgotten || this.known?.heldSince === heldSince) return
+    if (this.#isRemoved || this.known?.heldSince === heldSince) return
     void this.#parts.known.note(this.at, { heldSince })
   }
 }

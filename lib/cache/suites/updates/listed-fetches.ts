@@ -154,7 +154,8 @@ export class SuiteFetches {
       const fits =
         signature.digest === suites.signatureOf(entry)?.digest ||
         (await suites.adoptions.prepare(at, releaseFile(entry, signature))) !== undefined
-      if (fits) store.put({ ...signature, key: signatureKey(at) })
+      const stays = (await store.get(entry.key))?.digest === entry.digest
+      if (fits && stays) store.put({ ...signature, key: signatureKey(at) })
       return fits
     } finally {
       store.remove(`${signatureKey(at)}${incomingSuffix}`)

@@ -96,12 +96,11 @@ interface FormUpdate {
   readonly done: Promise<RevalidationResult>
 }
 
-/** A new Release file that is to replace the old one, and the time for which it has been held back. */
+/** A new Release file that is to replace the old one. */
 interface Candidate {
   readonly suite: Suite
   readonly release: Entry
   readonly begun: Milliseconds
-  readonly heldFor: Milliseconds
   readonly hurry: AbortSignal
 }
 
@@ -419,23 +418,26 @@ export class Updates {
       const come = { ...settled.entry, key: entry.key }
       if (same) {
         await this.#fetches.signatureFits(come)
-        return this.#place(come, 'validated')
+        return await this.#place(entry, come, 'validated')
       }
       update.onChanged()
-      const heldFor = suite.heldFor(come.digest)
       const hurry = update.hurry.signal
-      const candidate = { suite, release: come, begun: clock.elapsed(), heldFor, hurry }
+      const begun = clock.elapsed()
+      const candidate = { suite, release: come, begun, hurry }
       const detached = entry.key.endsWith('/Release')
       const pair = detached ? await this.#fetches.signatureNow(at, offered) : {}
       const signature = pair?.signature
+      const left = pair === undefined ? longestHold - suite.heldFor(come.digest, begun) : 0
       const kept =
-        pair === undefined && heldFor < longestHold
-          ? this.#heldBack(candidate, [{ ...unknownSignature, left: longestHold - heldFor }])
+        left > 0
+          ? this.#heldBack(candidate, [{ ...unknownSignature, left }])
           : await this.#prepared(candidate, entry, signature)
-      if (restrained) {
+      // The first Release file of the suite may have been adopted meanwhile.
+      if (choice.restrains(at)) {
         if ('use' in kept) return kept
         // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
         if (kept.facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
+        if (suite.isRemoved) return { use: 'again' }
         await choice.wait(at, { release: come, signature }, kept.facts)
         return await this.#chosen(entry)
       }
@@ -451,8 +453,7 @@ export class Updates {
       if (facts !== undefined && offered === undefined) {
         await others?.announce(at, signed === undefined ? [come] : [come, signed], facts.date)
       }
-      if (signed !== undefined) store.put(signed)
-      return this.#place(come, 'changed')
+      return await this.#place(entry, come, 'changed', signed)
     } finally {
       store.remove(key)
       store.remove(`${signatureKey(at)}${incomingSuffix}`)
@@ -505,8 +506,20 @@ export class Updates {
     return this.#parts.suites.generationOf(entry) !== undefined
   }
 
-  #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
-    this.#parts.store.put(entry)
+  /**
+   * Puts a Release file in the place of the one with which its update began, with its signature. Another one may have taken that place: an
+   * operator may have removed the suite, and while it is not adopted, its Release file is fetched like any file.
+   */
+  async #place(
+    before: Entry,
+    entry: Entry,
+    because: 'validated' | 'changed',
+    signature?: Entry,
+  ): Promise<RevalidationResult> {
+    const { store } = this.#parts
+    if ((await store.get(entry.key))?.digest !== before.digest) return { use: 'again' }
+    if (signature !== undefined) store.put(signature)
+    store.put(entry)
     return { use: 'store', because, entry }
   }
 
@@ -522,7 +535,9 @@ export class Updates {
       releaseFile(candidate.release, signedBy),
     )
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-    const lacking = await this.#fetchAll(candidate, missing)
+    // The time counts from the first Release file that may be adopted. A refused one takes none of it.
+    const heldFor = candidate.suite.heldFor(candidate.release.digest, candidate.begun)
+    const lacking = await this.#fetchAll(candidate, missing, heldFor)
     if (lacking.length === 0) return missing
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     const expired = validUntil < clock.now()
@@ -547,8 +562,12 @@ export class Updates {
   }
 
   /** Fetches files of a new generation. Resolves to those that have not arrived in time, except optional ones. */
-  async #fetchAll(candidate: Candidate, missing: MissingFiles): Promise<readonly LackingFile[]> {
-    const { suite, begun, heldFor, hurry } = candidate
+  async #fetchAll(
+    candidate: Candidate,
+    missing: MissingFiles,
+    heldFor: Milliseconds,
+  ): Promise<readonly LackingFile[]> {
+    const { suite, begun, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
     const { files, byHash, optional, secondary, dropped } = missing
