@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { Apt } from '../test/fixtures/archive/apt.ts'
 import { Archive } from '../test/fixtures/archive/archive.ts'
 import { ArchiveOrigin } from '../test/fixtures/archive/archive-origin.ts'
-import { balancedNodes, Undone } from '../test/fixtures/bucket/balanced-nodes.ts'
+import { balancedNodes, Undone } from '../test/fixtures/features/shared/balanced-nodes.ts'
 
 const [clients = 60, count = 200, rate = 1_000_000] = process.argv.slice(2).map(Number)
 const size = 100_000

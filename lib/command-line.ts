@@ -3,7 +3,7 @@
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nearestName, quoteText, type ReadResult, readResult } from './config/reading.ts'
+import { mismatch, nearestName, quoteText, type ReadResult, readResult } from './config/reading.ts'
 import { packageVersion } from './package.ts'
 import { type ExitCode, exitCodes, print } from './program.ts'
 
@@ -48,7 +48,62 @@ export interface Program {
 export interface CommandLine<P extends Program> {
   readonly run: keyof P['commands'] & string
   readonly operands: readonly string[]
-  readonly options: { readonly [N in keyof P['options']]: ValueOf<P['options'][N]> }
+  readonly options: OptionValues<P['options']>
+}
+
+type OptionValues<O extends Program['options']> = { readonly [N in keyof O]: ValueOf<O[N]> }
+
+/** A command that is added to a program: its line in the help text, its options, and what it does in a context of the program. */
+export interface AddedCommand<Context> extends Command {
+  readonly name: string
+  /** The options that only commands like this one take. */
+  readonly options: Program['options']
+  /** The names of the options of the program that it takes too. */
+  readonly takes: readonly string[]
+  readonly run: (
+    line: Pick<CommandLine<Program>, 'operands' | 'options'>,
+    context: Context,
+  ) => Promise<ExitCode>
+}
+
+/** Makes a command to be added. `Shared` has the values of the options that it takes of the program. */
+export function addedCommand<Context, Shared extends object>() {
+  return <const O extends Program['options']>(
+    command: Omit<AddedCommand<Context>, 'options' | 'run' | 'takes'> & {
+      readonly options: O
+      readonly takes: ReadonlyArray<keyof Shared & string>
+      readonly run: (
+        line: { readonly operands: readonly string[]; readonly options: OptionValues<O> & Shared },
+        context: Context,
+      ) => Promise<ExitCode>
+    },
+    // The entries in `options` and in the table of the program read every value, and its type comes from there.
+  ) => command as unknown as AddedCommand<Context>
+}
+
+/** A program with further commands, which stand after its own. */
+export function withCommands<P extends Program>(
+  program: P,
+  added: ReadonlyArray<AddedCommand<never>>,
+): P {
+  const commands = added.map(({ name, options: _, takes: _takes, run: _run, ...rest }) => [
+    name,
+    rest,
+  ])
+  const options: Record<string, Option> = { ...program.options }
+  for (const { name, options: own, takes } of added) {
+    for (const [option, one] of Object.entries(own)) options[option] ??= { ...one, of: [] }
+    for (const option of [...Object.keys(own), ...takes]) {
+      const known = options[option]
+      if (known !== undefined) options[option] = { ...known, of: [...(known.of ?? []), name] }
+    }
+  }
+  const taken = Object.entries(options).filter(([, { of }]) => of?.length !== 0)
+  return {
+    ...program,
+    commands: { ...program.commands, ...Object.fromEntries(commands) },
+    options: Object.fromEntries(taken),
+  }
 }
 
 type ValueOf<O extends Option> = O extends { readonly value: string }
@@ -184,6 +239,14 @@ function readValue(
   const outcome = read(value, directory)
   if (outcome.ok) return outcome.value
   throw new WrongUsage(`${rawName}: ${outcome.problem}`)
+}
+
+/** Reads one of a few words. `what` names them in the message. */
+export function oneOfWords<Word extends string>(words: readonly Word[], what: string) {
+  return (text: string): ReadResult<Word> => {
+    const word = words.find(one => one === text)
+    return word === undefined ? mismatch(text, what) : readResult(word)
+  }
 }
 
 /** The value of an option as a path. A relative one is taken from the caller's directory. */

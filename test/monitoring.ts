@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { AuthMetrics } from '../lib/auth/metrics.ts'
-import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
+import { listMetrics } from '../lib/cache/reporting.ts'
 import { isRecord } from '../lib/json.ts'
 import { packageRoot } from '../lib/package.ts'
 import { metricsList } from '../tools/metrics-list.ts'
@@ -14,7 +14,7 @@ import { attempt, lacking } from './fixtures/process/command.ts'
 const folder = join(packageRoot(), 'packaging/monitoring')
 const names = readdirSync(folder)
 const read = (name: string) => readFileSync(join(folder, name), 'utf8')
-const services = { cachesvc: CacheMetrics.list(), authproxy: AuthMetrics.list() }
+const services = { cachesvc: listMetrics(), authproxy: AuthMetrics.list() }
 
 t.test('docs/metrics.md is what the code measures', async t => {
   const [path, content] = metricsList(services)

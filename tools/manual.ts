@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { authproxyManual } from '../lib/auth/config/manual.ts'
 import { AuthMetrics } from '../lib/auth/metrics.ts'
 import { cachesvcManual } from '../lib/cache/config/manual.ts'
-import { CacheMetrics } from '../lib/cache/operations/metrics.ts'
+import { listMetrics } from '../lib/cache/reporting.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { packageRoot } from '../lib/package.ts'
@@ -19,7 +19,7 @@ await run('manual', async () => {
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
     designWithMap(packageRoot()),
-    metricsList({ cachesvc: CacheMetrics.list(), authproxy: AuthMetrics.list() }),
+    metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {
     await mkdir(dirname(path), { recursive: true })

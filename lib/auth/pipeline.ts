@@ -19,7 +19,7 @@ import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
 import { withoutCredentials } from './access/preflight.ts'
-import type { AdmittedRequest, Backend } from './backend/backend.ts'
+import type { AdmittedRequest, Backend, Upgrade } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
 import { type Admission, admit } from './gate/admission.ts'
 import {
@@ -67,28 +67,26 @@ export interface PipelineParts {
 }
 
 /** A request, and the facts that decide its answer. */
-interface Asked<A> extends DeniedRequest {
+interface Asked extends DeniedRequest {
   readonly request: Request
   readonly saml: SamlService
   /** IP address of the client as far as it can be believed. */
   readonly client: string
   readonly rules: Rules
   readonly parts: PipelineParts
-  readonly forward: Forward<A>
+  /** The connection that the opening handshake of a WebSocket asks for. */
+  readonly upgrade: Upgrade | undefined
 }
 
-/** Sends an admitted request to the backend. */
-type Forward<A> = (backend: Backend, admitted: AdmittedRequest) => Promise<A>
+type Answered = Response | TakenOver
 
 /** The answer; it is not a promise when nothing has to be waited for. Most requests wait only for the backend. */
-type Answer<A> = A | Response | Promise<A | Response>
+type Answer = Answered | Promise<Answered>
 
-/** Answers a request, or an upgrade. */
-export function answer<A extends Response | TakenOver>(
-  request: Request,
-  parts: PipelineParts,
-  forward: Forward<A>,
-): Answer<A> {
+/** Answers a request, or an upgrade: only that can take the connection over. */
+export function answer(request: Request, parts: PipelineParts): Response | Promise<Response>
+export function answer(request: Request, parts: PipelineParts, upgrade: Upgrade): Answer
+export function answer(request: Request, parts: PipelineParts, upgrade?: Upgrade): Answer {
   const rules = parts.rules()
   const { config, backend } = rules
   const { saml, sessions, failurePage, clock, instanceId } = parts
@@ -108,12 +106,12 @@ export function answer<A extends Response | TakenOver>(
   const session = () => sessions.read(request)
   const now = clock.now()
   const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
-  const asked = { request, place, client, config, saml, failurePage, rules, parts, forward }
+  const asked = { request, place, client, config, saml, failurePage, rules, parts, upgrade }
   return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
 
 /** 3. The verdict is carried out. */
-function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked<A>): Answer<A> {
+function carryOut(verdict: Verdict, asked: Asked): Answer {
   const { request, place, client, config, saml, failurePage, parts } = asked
   switch (verdict.verdict) {
     case 'loop':
@@ -174,11 +172,7 @@ function carryOut<A extends Response | TakenOver>(verdict: Verdict, asked: Asked
   }
 }
 
-function authenticated<A extends Response | TakenOver>(
-  asked: Asked<A>,
-  { because }: Admission,
-  session: ReadSession,
-): Answer<A> {
+function authenticated(asked: Asked, { because }: Admission, session: ReadSession): Answer {
   const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
   // WebSockets and long exchanges end with the session (session/ending.ts).
@@ -193,7 +187,7 @@ function authenticated<A extends Response | TakenOver>(
   const admitted = (own: Request): AdmittedRequest => {
     return { request: own, original: request, session, public: false, place, client }
   }
-  return continueWhenReady(openResubmission(request, clock), (opened): Answer<A> => {
+  return continueWhenReady(openResubmission(request, clock), (opened): Answer => {
     if ('request' in opened) {
       const { request: own } = opened
       const sent = sessions.wantsRenewal(session) ? unconditional(own) : own
@@ -210,10 +204,10 @@ function authenticated<A extends Response | TakenOver>(
 }
 
 /** Forwards a request that passes without a session. */
-function passOpen<A extends Response | TakenOver>(
-  asked: Asked<A>,
+function passOpen(
+  asked: Asked,
   { because, passthrough, cookies, until }: Admission,
-): Promise<A | Response> {
+): Promise<Answered> {
   const { request: original, place, client } = asked
   original.holder = until === undefined ? passedWithoutSession : { until }
   const { fields } = original
@@ -227,22 +221,22 @@ function passOpen<A extends Response | TakenOver>(
  * The one way to the backend, with a session and without. Whether the answer renews the session is decided when the answer is
  * there: it may have taken longer than the session had left.
  */
-function pass<A extends Response | TakenOver>(
-  { request, rules, failurePage, forward, parts }: Asked<A>,
+function pass(
+  { request, rules, failurePage, upgrade, parts }: Asked,
   admitted: AdmittedRequest,
   facts: OutcomeFacts,
-): Promise<A | Response> {
+): Promise<Answered> {
   const { session } = admitted
   const { sessions } = parts
-  const finished = (answered: A | Response): A | Response | Promise<A | Response> => {
+  const finished = (answered: Answered): Answer => {
     const answer = withFacts(answered, facts)
     return session !== undefined && sessions.wantsRenewal(session)
       ? renewed(answer, { request, session, sessions })
       : answer
   }
-  return forward(rules.backend, admitted).then(finished, (error: unknown) =>
-    finished(errorResponse(request, error, failurePage)),
-  )
+  return rules.backend
+    .send(admitted, upgrade)
+    .then(finished, (error: unknown) => finished(errorResponse(request, error, failurePage)))
 }
 
 /**
@@ -266,8 +260,8 @@ function isCondition(name: string): boolean {
 }
 
 /** The answer with the cookies of a session kept alive, when it may carry them. */
-async function renewed<A extends Response | TakenOver>(
-  answered: A,
+async function renewed(
+  answered: Answered,
   {
     request,
     session,
@@ -276,7 +270,7 @@ async function renewed<A extends Response | TakenOver>(
     readonly request: Request
     readonly session: ReadSession
   },
-): Promise<A> {
+): Promise<Answered> {
   if (!('fields' in answered) || isShared(answered.fields)) return answered
   // Some backends send a 304 without a condition.
   if ('status' in answered && answered.status === 304) return answered
@@ -295,7 +289,7 @@ function withFacts<T extends Response | TakenOver>(answered: T, facts: OutcomeFa
 /** The answer to a request without a session: a redirect to the identity provider, or the address of a login. */
 async function login(
   verdict: Extract<Verdict, { verdict: 'login-needed' }>,
-  asked: Omit<Asked<unknown>, 'forward'>,
+  asked: Omit<Asked, 'upgrade'>,
 ): Promise<Response> {
   const { request, place, config, saml, failurePage, parts } = asked
   const { from, how, session } = verdict

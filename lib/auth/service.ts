@@ -36,7 +36,7 @@ import { SessionIdentity } from './identity/session-identity.ts'
 import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
 import { KeyRing } from './keys/key-ring.ts'
-import { lastOwner, stateOf } from './login/login-state.ts'
+import { loginCookies } from './login/cookies.ts'
 import { formReader } from './login/resubmission.ts'
 import { type CreateSamlService, createSamlService } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
@@ -104,26 +104,91 @@ function propertyOf({ configPath }: Config): Property {
   }
 }
 
-/** Makes the parts in one order: each with parts that were made before it. What a part tells of is heard by those that come later. */
-async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
-  const { config, log, clock = systemClock, random = randomBytes } = options
-  const { createSaml = createSamlService, makePair } = options
-  const {
-    explainCommand = (reference: string) =>
-      `sudo -u authproxy authproxy explain ${reference} ${config.instance}`,
-  } = options
-  const tools = { clock, log }
+/** What the parts of an instance share besides its settings. */
+function toolsOf(options: ServiceOptions) {
+  const { clock = systemClock, log, random = randomBytes } = options
   const closing = new AbortController()
   // Every WebSocket and event stream adds a listener, so their number is not limited.
   setMaxListeners(0, closing.signal)
-  /** The requests of WebSockets and event streams. A stop does not wait for them. */
-  const endless = new WeakSet<object>()
-  /** The reasons why exchanges that were under way have been cut. */
-  const cuts = new WeakMap<object, CutReason>()
-  let stopping = false
-  let tunnels = 0
+  return {
+    clock,
+    log,
+    random,
+    instanceId: newInstanceId(random),
+    /** Fires when WebSockets and event streams are to end. */
+    closing,
+    /** The requests of WebSockets and event streams. A stop does not wait for them. */
+    endless: new WeakSet<object>(),
+    /** Whether a stop has begun. */
+    stopping: false,
+  }
+}
 
-  // Keys and files.
+type Tools = ReturnType<typeof toolsOf>
+
+/** The state, the parts and the listeners are made in this order. Each step adds what stops it, in front of the steps before it. */
+async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthService> {
+  const { config, log } = options
+  const tools = toolsOf(options)
+  const state = await openState(options, tools, stop)
+  const parts = await makeParts(options, { tools, state }, stop)
+  const listeners = await makeListeners(config, { tools, state, parts }, stop)
+  const listens = await listeners.listen(options.start.sockets)
+
+  const { rules, inForce, keys, owned, records, shared } = state
+  const { saml, sessions, problems, remarks } = parts
+  const reload: Reload = async givenUp => {
+    const again = await options.reload()
+    if ('problems' in again) return again.problems
+    await keys.check()
+    await inForce.replace(again.config, givenUp)
+    await saml.checkMetadataFile()
+    if (rules().waiting.length > 0) {
+      log.warn('these settings wait for a restart', { settings: rules().waiting.join(', ') })
+    }
+    log.setLevel(rules().config.log.level)
+    listeners.rulesChanged()
+    return []
+  }
+  owned.answer(
+    control({
+      config: () => rules().config,
+      started: tools.clock.now(),
+      listening: listens,
+      problems,
+      waiting: () => rules().waiting,
+      remarks,
+      sharedFailures: async () => (await shared?.failures()) ?? [],
+      readings: () => saml.readings(),
+      counts: listeners.counts,
+      reload: options.reloadDaemon ?? reload,
+      endUser: user => sessions.endUser(user),
+      failures: () => records.all(),
+      log,
+    }),
+  )
+  return {
+    port: listens.main.port,
+    adminPort: listens.admin?.port,
+    checks: listens.checks,
+    get status() {
+      const { instance, baseUrl, target } = rules().config
+      const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
+      const at = formatAuthority({ host: listens.main.address, port: listens.main.port })
+      return `${instance}: listening on ${at} for ${baseUrl}, forwarding to ${to}`
+    },
+    reload,
+    stop,
+  }
+}
+
+/** Opens what outlives requests: keys and files, the rules in force, ended sessions, and what instances share. */
+async function openState(
+  { config, makePair }: ServiceOptions,
+  { clock, log, random, instanceId, closing, endless }: Tools,
+  stop: StopStep[],
+) {
+  const tools = { clock, log }
   const keys = await KeyRing.open({
     path: config.sharedKeys ?? config.configPath,
     shared: config.sharedKeys !== undefined,
@@ -135,11 +200,10 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     ...(makePair === undefined ? {} : { makePair }),
   })
   stop.unshift(stopStep('keep the keys', 2000, () => keys.close()))
-  const owned = await takeOwnership(propertyOf(config), { clock, log }).catch((error: unknown) => {
+  const owned = await takeOwnership(propertyOf(config), tools).catch((error: unknown) => {
     throw cannotSave(config.configPath, error)
   })
   stop.push(stopStep('let the dynamic configuration go', 2000, () => owned.release()))
-  const instanceId = newInstanceId(random)
   const inForce = await RulesInForce.open(config, {
     ...tools,
     partsOf: from => {
@@ -166,16 +230,26 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
   const shared = await sharedState(config, { ...tools, revocations })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
+  return { keys, owned, inForce, rules, records, revocations, shared }
+}
 
-  // Pages, sessions and logins.
+type State = Awaited<ReturnType<typeof openState>>
+
+/** Makes what answers requests: pages, sessions, logins, and the steps of the pipeline. */
+async function makeParts(
+  options: ServiceOptions,
+  { tools, state }: { readonly tools: Tools; readonly state: State },
+  stop: StopStep[],
+) {
+  const { config, createSaml = createSamlService } = options
+  const { explainCommand = usualExplainCommand(config) } = options
+  const { clock, log, random, instanceId } = tools
+  const { keys, rules, records, revocations, shared } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
   const page = pageMaker(random, () => rules().brand)
-  const opener = { keys, clock, config: () => rules().config.saml }
+  const cookies = loginCookies({ keys, clock, random, config: () => rules().config.saml })
   const failurePage = failurePageMaker({
-    ...tools,
-    page,
-    explainCommand,
-    clientAddress,
+    ...{ clock, log, page, explainCommand, clientAddress },
     records: {
       add: record => {
         const kept = records.add(record)
@@ -183,23 +257,22 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
       },
     },
     sender: request => {
-      if (lastOwner(opener, request) !== undefined) return 'user'
-      return stateOf(opener, request).cookieState === 'state' ? 'login' : 'other'
+      const { owner, state } = cookies(request)
+      if (owner !== undefined) return 'user'
+      return state.cookieState === 'state' ? 'login' : 'other'
     },
   })
   const sessions = new Sessions({
-    ...tools,
+    ...{ clock, log, random, failurePage },
     config: () => rules().config,
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
     revocations: shared?.revocations ?? revocations,
-    failurePage,
-    random,
     groupTable: () => rules().groupNames?.table,
   })
   const metrics = new AuthMetrics()
-  const parts = { keys, sessions, failurePage, page, clock, random, clientAddress, shared }
+  const given = { keys, sessions, cookies, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
-    ...parts,
+    ...given,
     config: () => rules().config.saml,
     log: log.child({ part: 'saml' }),
     count: code => metrics.login(code),
@@ -207,45 +280,53 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   await keys.begin()
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules().backend.close()))
-
-  // Servers.
   const probed = new ProbedChecks({ keys, clock })
   const steps: PipelineParts = {
-    rules,
-    saml,
-    sessions,
-    failurePage,
-    instanceId,
-    clock,
-    probe: probeAnswerer({
-      ...parts,
-      saml,
-      rules,
-      instanceId,
-      checkOf: nonce => probed.of(nonce),
-    }),
+    ...{ rules, saml, sessions, failurePage, instanceId, clock, page },
+    probe: probeAnswerer({ ...given, saml, rules, instanceId, checkOf: nonce => probed.of(nonce) }),
     documents: {
       'key-set': keySetHandler(() => keys.identity()),
       logo: ownDocument(() => rules().brand.logo),
       'login-script': loginScriptHandler(),
     },
-    page,
     readForm: formReader(clock),
   }
-  const common = {
-    clock,
-    requestId: requestIds(random),
-    onMalformed: (client: { address: string }, status: number, problem: string) =>
-      log.info('malformed request', { client: client.address, status, problem }),
-  }
   const problems = () => [
-    ...(stopping || closing.signal.aborted ? ['the service stops'] : []),
+    ...(tools.stopping || tools.closing.signal.aborted ? ['the service stops'] : []),
     ...saml.problems(),
   ]
   const remarks = () =>
     [rules().groupNames?.problem, saml.remark(), shared?.remark()].filter(
       problem => problem !== undefined,
     )
+  return { saml, sessions, failurePage, clientAddress, metrics, probed, steps, problems, remarks }
+}
+
+type Parts = Awaited<ReturnType<typeof makeParts>>
+
+/** The command that failure pages name for a reference. */
+function usualExplainCommand({ instance }: Config): (reference: string) => string {
+  return reference => `sudo -u authproxy authproxy explain ${reference} ${instance}`
+}
+
+/** Makes the servers, and what looks at their exchanges: log, metrics, and the ends of sessions. */
+async function makeListeners(
+  config: Config,
+  { tools, state, parts }: { readonly tools: Tools; readonly state: State; readonly parts: Parts },
+  stop: StopStep[],
+) {
+  const { clock, log, random, instanceId, closing, endless } = tools
+  const { rules, keys, shared } = state
+  const { saml, sessions, failurePage, clientAddress, metrics, steps, problems, remarks } = parts
+  /** The reasons why exchanges that were under way have been cut. */
+  const cuts = new WeakMap<object, CutReason>()
+  let tunnels = 0
+  const common = {
+    clock,
+    requestId: requestIds(random),
+    onMalformed: (client: { address: string }, status: number, problem: string) =>
+      log.info('malformed request', { client: client.address, status, problem }),
+  }
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
@@ -260,13 +341,13 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
+  const { probed } = parts
   const checks = await checkListener(config, { ...steps, log, metrics, probed }, common)
   // Closed after the public listener: the edge forwards requests for as long as their checks are answered.
   stop.unshift(stopStep('close the listener for checks', 1000, checks.close))
   // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
-  const handle = (request: Request) =>
-    answer(request, steps, (backend, admitted) => backend.handle(admitted))
+  const handle = (request: Request) => answer(request, steps)
   const main = new HttpServer({
     ...common,
     handler: handle,
@@ -274,7 +355,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     upgrade: async (request, socket, head) => {
       tunnels += 1
       try {
-        return await answer(request, steps, (to, admitted) => to.upgrade(admitted, socket, head))
+        return await answer(request, steps, { socket, head })
       } finally {
         tunnels -= 1
       }
@@ -298,15 +379,15 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     introduces: address => rules().config.proxyProtocol && rules().backend.trusts(address),
   })
 
-  // What looks at the servers.
+  const backend = () => rules().backend.counts()
   metrics.read({
     client_connections: () => main.connections,
     websockets: () => tunnels,
-    backend_connections_busy: () => rules().backend.counts().busy,
-    backend_connections_lasting: () => rules().backend.counts().lasting,
-    backend_connections_free: () => rules().backend.counts().free,
-    backend_connections_bound: () => rules().backend.counts().bound,
-    backend_requests_waiting: () => rules().backend.counts().waiting,
+    backend_connections_busy: () => backend().busy,
+    backend_connections_lasting: () => backend().lasting,
+    backend_connections_free: () => backend().free,
+    backend_connections_bound: () => backend().bound,
+    backend_requests_waiting: () => backend().waiting,
     idp_metadata_fetched_seconds: () => secondsOf(saml.readings().metadataFetched),
     idp_metadata_valid_until_seconds: () => secondsOf(saml.readings().metadataValidUntil),
     idp_certificate_ends_seconds: () => secondsOf(saml.readings().idpCertificateEnds),
@@ -317,7 +398,7 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
     group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
   })
   const ending = endWithSessions({
-    ...tools,
+    ...{ clock, log },
     lasting: () => main.underWay(),
     noteCut: (request, because) => cuts.set(request, because),
     ...endings({ rules, sessions, clientAddress, instanceId }),
@@ -337,56 +418,18 @@ async function start(options: ServiceOptions, stop: StopStep[]): Promise<AuthSer
   }
   stop.unshift({
     ...stopStep('serve until a lull', serving, deadline => {
-      stopping = true
+      tools.stopping = true
       main.announceEnd()
+      checks.announceEnd()
       return untilLull(transfers, { clock, deadline })
     }),
     serves: true,
   })
-
-  const listens = await listenAll({ config, log, main, adminServer, checks }, options.start.sockets)
-  const reload: Reload = async givenUp => {
-    const again = await options.reload()
-    if ('problems' in again) return again.problems
-    await keys.check()
-    await inForce.replace(again.config, givenUp)
-    await saml.checkMetadataFile()
-    if (rules().waiting.length > 0) {
-      log.warn('these settings wait for a restart', { settings: rules().waiting.join(', ') })
-    }
-    log.setLevel(rules().config.log.level)
-    ending.rulesChanged()
-    return []
-  }
-  owned.answer(
-    control({
-      config: () => rules().config,
-      started: clock.now(),
-      listening: listens,
-      problems,
-      waiting: () => rules().waiting,
-      remarks,
-      sharedFailures: async () => (await shared?.failures()) ?? [],
-      readings: () => saml.readings(),
-      counts: () => ({ clients: main.connections, websockets: tunnels }),
-      reload: options.reloadDaemon ?? reload,
-      endUser: user => sessions.endUser(user),
-      failures: () => records.all(),
-      log,
-    }),
-  )
   return {
-    port: listens.main.port,
-    adminPort: listens.admin?.port,
-    checks: listens.checks,
-    get status() {
-      const { instance, baseUrl, target } = rules().config
-      const to = `${target.scheme}://${formatAuthority(target, target.scheme)}`
-      const at = formatAuthority({ host: listens.main.address, port: listens.main.port })
-      return `${instance}: listening on ${at} for ${baseUrl}, forwarding to ${to}`
-    },
-    reload,
-    stop,
+    listen: (sockets: readonly InheritedSocket[]) =>
+      listenAll({ config, log, main, adminServer, checks }, sockets),
+    counts: () => ({ clients: main.connections, websockets: tunnels }),
+    rulesChanged: () => ending.rulesChanged(),
   }
 }
 
@@ -496,12 +539,15 @@ async function checkListener(
   common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
 ) {
   const { forwardAuth } = config
-  if (forwardAuth === undefined) return { listen: async () => undefined, close: async () => {} }
+  if (forwardAuth === undefined) {
+    return { listen: async () => undefined, announceEnd: () => {}, close: async () => {} }
+  }
   const { checkServer, listenForChecks } = await import('./forward-auth/listener.ts')
   const server = checkServer(parts, { ...common, limits: limitsOf(config) })
   return {
     /** Listens at the inherited socket, if there is one. */
     listen: (socket?: InheritedSocket) => listenForChecks(server, socket ?? forwardAuth.listen),
+    announceEnd: () => server.announceEnd(),
     close: (deadline: AbortSignal) => server.close(deadline),
   }
 }

@@ -9,17 +9,16 @@ import { recentEntries } from '../recent.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import { AheadFetches, type AheadFetchParts } from './features/ahead/ahead.ts'
-import { type RefreshParts, RefreshSchedule } from './features/ahead/refresh.ts'
 import { ChangesInThread } from './features/delay/changes.ts'
 import { SteadyTime } from './features/delay/steady-time.ts'
 import { SuiteDelays } from './features/delay/suite-delays.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { Fetcher } from './fetch/fetch.ts'
-import type { FetchEvents } from './fetch/found.ts'
+import type { FetchEvents } from './fetch/fetch-outcome.ts'
 import { LateHeads } from './fetch/late-heads.ts'
+import { Mirrors, originPatience } from './fetch/mirrors.ts'
 import type { OriginCredentials } from './fetch/origin-credentials.ts'
-import { askOrigins, Mirrors, originPatience } from './fetch/origin-question.ts'
+import { askOrigins } from './fetch/origin-question.ts'
 import { RangesAhead } from './fetch/range-ahead.ts'
 import { UnconfirmedOrigins } from './fetch/unconfirmed-origins.ts'
 import type { Rules } from './policy/policy.ts'
@@ -27,6 +26,7 @@ import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
+import type { KnownSuite } from './suites/generation.ts'
 import { openAdopted } from './suites/known-suites.ts'
 import { policiesOf } from './suites/policy.ts'
 import { LiveSuites } from './suites/suite.ts'
@@ -43,8 +43,6 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly version: string
   readonly onFailover: () => void
   readonly credentials: () => OriginCredentials
-  readonly onAhead: AheadFetchParts['onEnd']
-  readonly onRefresh: RefreshParts['onEnd']
   readonly disk: StoreOptions['disk'] | undefined
   /** The store that several nodes share; undefined when `shared_store` is not set. */
   readonly shared: SharedStore | undefined
@@ -109,13 +107,6 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     releases: live,
   }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
-  const ahead = new AheadFetches({
-    ...shared,
-    log: log.child({ part: 'ahead' }),
-    fetcher,
-    onEnd: parts.onAhead,
-    settings: () => (rules().config.offline ? undefined : rules().config.suites.warm),
-  })
   const confined = new ConfinedContents({ rules, store, log: suiteLog })
   store.listen({
     named: entry => confined.note(entry),
@@ -123,6 +114,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     freed: ({ digest }) => confined.forget(digest),
   })
   const shares = (digest: string, key: string) => confined.shares(digest, key)
+  const adoptedListeners: Array<(suite: KnownSuite) => void> = []
   const suites = new Suites({
     ...shared,
     ...adopted,
@@ -133,7 +125,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
-      ahead.adopted(suite)
+      for (const listener of adoptedListeners) listener(suite)
       void sharing?.pointers.adopted(suite)
     },
     shares,
@@ -163,18 +155,9 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,
-    choice: delays,
+    delays,
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
-  })
-  const refreshing = new RefreshSchedule({
-    ...shared,
-    log: suiteLog,
-    suites,
-    updates,
-    onEnd: parts.onRefresh,
-    settings: () => (rules().config.offline ? undefined : rules().config.suites),
-    random: Math.random,
   })
   return {
     mirrors,
@@ -183,9 +166,9 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     negative,
     answerer,
     suites,
+    /** The functions that are called after a suite was adopted. They are added before a client is served. */
+    adoptedListeners,
     updates,
-    ahead,
-    refreshing,
     delays,
     changes,
     shares,

@@ -7,17 +7,26 @@ import type { OriginClient } from '../http/client/client.ts'
 import type { TargetUri } from '../http/message/target.ts'
 import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
+import type { MetricFacts } from '../metrics.ts'
+import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
+import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { Builds } from './features/builds/builds.ts'
 import type { Https } from './features/intercept/https.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
+import { features } from './features.ts'
 import { originRemarks } from './fetch/origin-remarks.ts'
 import type { OpenListeners } from './listening.ts'
 import { explain } from './operations/explain.ts'
 import { LiveEvents } from './operations/live.ts'
-import type { CacheMetrics, Gauges, SignatureOfSuite, SuiteBehind } from './operations/metrics.ts'
+import {
+  CacheMetrics,
+  type Gauges,
+  type SignatureOfSuite,
+  type SuiteBehind,
+} from './operations/metrics.ts'
 import { operationsHandler } from './operations/routes.ts'
-import type { OperationsSources, SuiteState, Verification } from './operations/sources.ts'
+import type { FeatureReport, OperationsSources, SuiteState } from './operations/sources.ts'
 import { isBehind } from './operations/state-text.ts'
 import type { Rules } from './policy/policy.ts'
 import { machineAddresses } from './policy/routing.ts'
@@ -53,8 +62,12 @@ interface OperationsParts
   readonly activity: Activity
   /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
-  readonly verification: Verification
-  readonly builds: Pick<Builds, 'foresee' | 'all' | 'bytes'>
+  /** What the features say of themselves, in their order. */
+  readonly features: readonly FeatureReport[]
+  readonly builds: Pick<Builds, 'all' | 'bytes'>
+  readonly around: AnswerStep
+  readonly sentCredentials: SentCredentials
+  readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
   readonly shared: Pick<SharedStore, 'state'> | undefined
   /** Whether the nodes of a shared store share this file. */
@@ -64,7 +77,7 @@ interface OperationsParts
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
   const { clock, version, rules, https, store, suites, delays, origin, fetcher } = parts
-  const { statistics, activity, metrics, verification, listening } = parts
+  const { statistics, activity, metrics, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
     client_connections: () => listening.connections,
@@ -93,9 +106,6 @@ export async function operationsOf(parts: OperationsParts) {
     refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
-    verification_timestamp_seconds: () => Math.floor((verification.last?.finished ?? 0) / 1000),
-    verification_files: () => verification.last?.files ?? 0,
-    verification_wrong_files: () => verification.last?.wrong ?? 0,
   }
   const parents = () => origin.dialler.parents.states()
   const origins = () => originRemarks(origin, parts.mirrors)
@@ -150,7 +160,7 @@ export async function operationsOf(parts: OperationsParts) {
     builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     unreferenced: () => parts.unreferenced.figures,
     shared: () => parts.shared?.state,
-    verification: () => verification,
+    features: parts.features,
     suites: () => suiteStates(parts),
     unconfirmed: () => parts.unconfirmed.reported,
     notDelayed: () => delays.without,
@@ -158,10 +168,9 @@ export async function operationsOf(parts: OperationsParts) {
       space = await store.fileSystem()
       return metrics.text()
     },
-    explain: url =>
-      explain(url, {
+    explain: request =>
+      explain(request, {
         ...parts,
-        rules: rules(),
         parents,
         origins,
         refusedAddresses: authority => origin.dialler.refusedAddresses(authority),
@@ -223,4 +232,11 @@ function suiteStates(parts: OperationsParts): readonly SuiteState[] {
     ]
   })
   return states.reverse()
+}
+
+/** The facts of all metrics, those of the features included, for the list in the manual. */
+export function listMetrics(): readonly MetricFacts[] {
+  return CacheMetrics.list(metrics => {
+    for (const feature of features) feature.listMetrics?.(metrics)
+  })
 }

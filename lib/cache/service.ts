@@ -24,20 +24,23 @@ import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
 import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
-import type { RefreshResult } from './features/ahead/refresh.ts'
+import { SentCredentials } from './decide/sent-credentials.ts'
+import { buildAnswers } from './features/builds/build-answers.ts'
 import { Builds } from './features/builds/builds.ts'
 import { missingFiles } from './features/builds/missing-files.ts'
+import type { Feature } from './features/feature.ts'
 import { connectHandler } from './features/intercept/connect.ts'
 import { Https } from './features/intercept/https.ts'
+import { type JoinedFeatures, joinFeatures, openFeatures } from './features/join.ts'
 import type { OpenedSharedStore } from './features/shared/opening.ts'
 import type { SharingRules } from './features/shared/shareable.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
-import { VerificationSchedule } from './features/verify/schedule.ts'
+import { features } from './features.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { OpenListeners, places, serverLimits, statusLine } from './listening.ts'
 import type { LiveEvents } from './operations/live.ts'
 import { CacheMetrics } from './operations/metrics.ts'
-import type { Listener } from './operations/sources.ts'
+import type { Listener, OperationsSources } from './operations/sources.ts'
 import { pipeline } from './pipeline.ts'
 import { limitsOfClient } from './policy/policy.ts'
 import { operationsOf } from './reporting.ts'
@@ -63,6 +66,8 @@ export interface ServiceOptions extends LoadedConfig {
   readonly lookup?: Lookup
   /** The disk of the store, for tests with disks that fail. */
   readonly disk?: StoreOptions['disk']
+  /** The features, for tests. The default is all of them. */
+  readonly features?: readonly Feature[]
   /** The store that several nodes share, for tests. The default is the one that `shared_store` names. */
   readonly shared?: SharedStore
 }
@@ -82,6 +87,8 @@ export type CacheService = Service & {
   }
   /** Resolves once nothing is being fetched and all fetched files are complete on disk. */
   readonly idle: () => Promise<void>
+  /** What a request would get now, and why. */
+  readonly explain: OperationsSources['explain']
 }
 
 /** The options, and the parts that are open before the rest of the service is made. */
@@ -143,8 +150,21 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { disk } = options
   const opened = await openShared(options, { rules, credentials })
   const shared = options.shared ?? opened?.shared
+  const ground = {
+    rules,
+    credentials,
+    store,
+    clock,
+    log,
+    blocks: options.blocks,
+    lookup: options.lookup,
+    metrics: metrics.registry,
+    pseudonym,
+    cacheDirectory: config.cacheDirectory,
+  }
+  const openedFeatures = await openFeatures(options.features ?? features, ground)
   const answers = await makeAnswerParts({ ...parts, disk, shared, credentials })
-  const { suites } = answers
+  const { suites, fetcher, updates } = answers
   store.listen({
     named: entry => suites.stored(entry),
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
@@ -167,33 +187,32 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     after: () => settings.config.retention.unreferenced,
     onRemoved: bytes => metrics.removedUnreferenced(bytes),
   })
-  const verification = await VerificationSchedule.start({
-    directory: config.cacheDirectory,
-    store,
-    clock,
-    log: log.child({ part: 'verification' }),
-    settings: () => settings.config,
-    onWarning: () => metrics.count('verification-warning'),
-  })
+  const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
+  answers.adoptedListeners.push(joined.adopted)
   const warnings = () => settings.warnings
   const clients = new Clients({
     clock,
     limitsOf: address => limitsOfClient(address, rules()),
     onTooMany: onTooManyConnections(counted, clock),
   })
-  const watched = { ...counted, verification, listening, clients, https, warnings }
+  const watched = { ...counted, listening, clients, https, warnings, features: joined.reports }
+  const sentCredentials = new SentCredentials(clock)
+  const around = buildAnswers({ builds, store, suites })
   const pages = await operationsOf({
     ...parts,
     ...answers,
     shared,
     builds,
+    around,
+    sentCredentials,
     unreferenced,
     ...watched,
   })
   const handler = pipeline({
     ...parts,
     ...answers,
-    builds,
+    around,
+    sentCredentials,
     operations: pages.operations,
   })
   const connect = connectHandler({
@@ -218,7 +237,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     https,
     origin,
     days,
-    verification,
+    joined,
     live: pages.live,
   }
   try {
@@ -267,7 +286,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       updates: answers.updates,
       delayed: { ...answers, store, clock },
       rules,
-      evict: wrong => verification.evict(wrong),
+      features: joined.answers,
       reload: options.reloadDaemon ?? reload,
       remarks: () => settings.warnings,
     }),
@@ -287,13 +306,14 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       await store.idle()
     }
   }
-  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle }
+  const { explain } = pages.sources
+  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle, explain }
 }
 
 /** The parts that a reload changes and a stop ends. */
 interface RunningParts
   extends OpenParts,
-    Pick<AnswerParts, 'fetcher' | 'suites' | 'ahead' | 'refreshing' | 'delays' | 'changes'> {
+    Pick<AnswerParts, 'fetcher' | 'suites' | 'delays' | 'changes'> {
   readonly opened: OpenedSharedStore | undefined
   readonly builds: Builds
   readonly unreferenced: UnreferencedPackages
@@ -302,7 +322,7 @@ interface RunningParts
   readonly https: Https
   readonly origin: OriginClient
   readonly days: StatisticsFile
-  readonly verification: VerificationSchedule
+  readonly joined: JoinedFeatures
   readonly live: LiveEvents
 }
 
@@ -368,6 +388,7 @@ async function reloadSettings(
   log.setLevel(settings.config.log.level)
   if (trusted === undefined) return []
   origin.dialler.trust(trusted)
+  for (const problem of parts.joined.reload(trusted)) log.warn(problem)
   const problem = parts.opened?.reload(settings.config.sharedStore, trusted)
   if (problem !== undefined) log.warn(problem)
   return []
@@ -381,8 +402,8 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, ahead, refreshing, delays, suites } = parts
-  const { https, origin, days, verification, live, builds } = parts
+  const { listening, settings, clock, store, fetcher, delays, suites, joined } = parts
+  const { https, origin, days, live, builds } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
     yield* fetcher.underWay()
@@ -392,8 +413,7 @@ function stopSteps(
     {
       ...stopStep('serve until a lull', serving, deadline => {
         listening.announceEnd()
-        const byItself = [refreshing.close(), ahead.close()]
-        return Promise.all([...byItself, untilLull(transfers, { clock, deadline })])
+        return Promise.all([joined.quiet(), untilLull(transfers, { clock, deadline })])
       }),
       serves: true,
     },
@@ -401,12 +421,13 @@ function stopSteps(
     stopStep('end the live figures', 1000, async () => live.close()),
     stopStep('finish what clients are being sent', rest, signal => listening.close(signal)),
     stopStep('finish what is being fetched', rest, async signal => {
-      await Promise.all([ahead.close(), fetcher.close(signal)])
+      await Promise.all([joined.quiet(), fetcher.close(signal)])
     }),
-    stopStep('break off a verification', 5000, async () => {
+    stopStep('answer no more commands', 5000, async () => {
       store.answerCommands(undefined)
-      await Promise.all([verification.close(), parts.unreferenced.close()])
+      await parts.unreferenced.close()
     }),
+    ...joined.stops('work'),
     stopStep('break off the reading of indexes', 5000, async () => {
       await Promise.all([delays.close(), parts.changes.close()])
       await suites.close()
@@ -417,6 +438,7 @@ function stopSteps(
     }),
     stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
     stopStep('write the records of builds', 10_000, () => builds.close()),
+    ...joined.stops('last'),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),
   ]
@@ -440,9 +462,6 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
     onImpostor: (): void => metrics.count('impostor'),
     onNotStored: (because: string): void => metrics.notStored.add({ because }),
     onWrong: ({ code }: Failure): void => metrics.wrongContent.add({ code }),
-    onAhead: (result: 'fetched' | 'failed', bytes: number): void =>
-      metrics.fetchedAhead(result, bytes),
-    onRefresh: (result: RefreshResult): void => metrics.refreshes.add({ result }),
   }
 }
 

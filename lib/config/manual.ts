@@ -7,6 +7,7 @@ import { basename } from 'node:path'
 import type { JsonObject } from '../json.ts'
 import { jsonText } from '../json.ts'
 import { keyPath } from './reading.ts'
+import { relationSentences } from './relations.ts'
 import { manualPages, type SettingManual, type Settings, schemaOf } from './settings.ts'
 
 /** A part of a manual; a text is a paragraph. Words between back quotes are literal: names of settings, values, commands. */
@@ -109,7 +110,8 @@ function settingEntry(setting: SettingManual, remark: string | undefined): reado
   const fallback = setting.defaultText ?? defaultText(setting.default)
   const given = setting.required === true ? 'Required.' : `Default: ${fallback}.`
   const change = `A change needs a ${setting.restart === undefined ? 'reload' : 'restart'}.`
-  const facts = [`${type}.`, given, change, remark].filter(part => part !== undefined).join(' ')
+  const parts = [`${type}.`, given, change, ...relationSentences(setting.relations), remark]
+  const facts = parts.filter(part => part !== undefined).join(' ')
   return [facts, ...setting.manual, ...(example === undefined ? [] : [code(example)])]
 }
 

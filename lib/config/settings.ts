@@ -152,9 +152,25 @@ export interface SettingManual extends Pick<Kind<unknown>, 'name' | 'range' | 'j
    * default that of the setting's own name, then those that are derived from it.
    */
   readonly restart?: readonly string[]
+  /** What it has to do with other settings. */
+  readonly relations?: readonly Relation[]
   /** Paragraphs. */
   readonly manual: readonly string[]
 }
+
+/** What one setting has to do with another, whose path is `other`. */
+export type Relation =
+  /** The setting is refused without the other; `mend` says what to write there. */
+  | { readonly is: 'needs'; readonly other: string; readonly mend?: string | undefined }
+  /** The two are refused together. */
+  | { readonly is: 'excludes'; readonly other: string }
+  /** A warning when the other is not set; with `where`, when it has not these members, and `unless` says what that means. */
+  | {
+      readonly is: 'no-effect-without'
+      readonly other: string
+      readonly where?: Readonly<Record<string, unknown>> | undefined
+      readonly unless?: string | undefined
+    }
 
 /** A part of a tree of settings: a setting, a group of settings, or a list of groups. */
 export interface Settings<T> {
@@ -182,15 +198,34 @@ interface Unsaid<T> {
   readonly says: (...manual: readonly string[]) => Settings<T>
   /** Only a restart puts a change in force; `places` as `SettingManual.restart`. */
   readonly needsRestart: (...places: readonly string[]) => Unsaid<T>
+  /** It is refused without the setting at this path; `mend` says what to write there. */
+  readonly needs: (other: string, mend?: string) => Unsaid<T>
+  /** It is refused together with the settings at these paths. */
+  readonly excludes: (...others: readonly string[]) => Unsaid<T>
+  /**
+   * A warning without the setting at this path. `where` has members that the value of the other has to have; `unless` is a clause that says
+   * what it means when the value has others.
+   */
+  readonly noEffectWithout: (
+    other: string,
+    where?: Readonly<Record<string, unknown>>,
+    unless?: string,
+  ) => Unsaid<T>
 }
 
 function unsaid<T>(
   facts: Omit<SettingManual, 'manual'>,
   of: Pick<Settings<T>, 'read' | 'members'>,
 ): Unsaid<T> {
+  const related = (...relations: readonly Relation[]) =>
+    unsaid({ ...facts, relations: [...(facts.relations ?? []), ...relations] }, of)
   return {
     says: (...manual) => ({ page: { setting: { ...facts, manual } }, ...of }),
     needsRestart: (...restart) => unsaid({ ...facts, restart }, of),
+    needs: (other, mend) => related({ is: 'needs', other, mend }),
+    excludes: (...others) => related(...others.map(other => ({ is: 'excludes', other }) as const)),
+    noEffectWithout: (other, where, unless) =>
+      related({ is: 'no-effect-without', other, where, unless }),
   }
 }
 

@@ -8,11 +8,16 @@ import { askOwner } from '../../lib/admin-socket.ts'
 import { systemClock } from '../../lib/async/clock.ts'
 import { explainFromFile } from '../../lib/auth/explain.ts'
 import { lockOf } from '../../lib/auth/keys/dynamic-file.ts'
-import { keepKnown, ownerCookie } from '../../lib/auth/login/login-state.ts'
 import type { SamlParts } from '../../lib/auth/login/parts.ts'
 import { failuresFile } from '../../lib/auth/pages/failure-records.ts'
 import { Fields } from '../../lib/http/message/field.ts'
-import { domain, gatewayConfig, requestWith, startGateway } from '../fixtures/gateway/gateway.ts'
+import {
+  cookieOf,
+  domain,
+  gatewayConfig,
+  requestWith,
+  startGateway,
+} from '../fixtures/gateway/gateway.ts'
 import { RawClient } from '../fixtures/http/raw-client.ts'
 import { ScriptedOrigin } from '../fixtures/http/scripted-origin.ts'
 import { reply } from '../fixtures/http/scripts.ts'
@@ -133,7 +138,9 @@ t.test('strangers cannot push out the failures of users and of logins', async t 
     })
     return String(JSON.parse(text).requestId)
   }
-  const [owner = ''] = ownerCookie(gateway.saml, { issuer: 'i', subject: 's' }).split(';')
+  const cookies = gateway.saml.cookies(requestWith(Fields.empty))
+  cookies.own({ issuer: 'i', subject: 's' })
+  const owner = cookieOf(cookies.lines)
   const ids = [await fails({ Cookie: owner }), await fails({ Cookie: stateCookie(gateway.saml) })]
   const early = await fails({})
   for (let i = 0; i < 250; i += 1) await fails({ Cookie: `${owner.slice(0, -2)}AA` })
@@ -146,7 +153,9 @@ t.test('strangers cannot push out the failures of users and of logins', async t 
 /** What a browser sends whose last login was completed. */
 function stateCookie(saml: SamlParts): string {
   const last = { at: saml.clock.now(), depth: 0, ahead: 0 }
-  return keepKnown(saml, { last }).split(';')[0] ?? ''
+  const cookies = saml.cookies(requestWith(Fields.empty))
+  cookies.know({ last })
+  return cookieOf(cookies.lines)
 }
 
 t.test('a failure can be explained by the ID on its page, also after a restart', async t => {

@@ -52,7 +52,7 @@ async function all(
 ) {
   const rules = rulesOf(more)
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
-  return explain(url, { rules, store: { read: get }, now: 0, ...shared })
+  return explain({ url }, { rules: () => rules, store: { read: get }, now: 0, ...shared })
 }
 
 t.test(
@@ -123,10 +123,11 @@ t.test('a signature that is withheld, and why clients keep the Release file', as
   const url = 'http://new.example.org/debian/dists/stable/Release.gpg'
   const updates = {
     refusal: (at: string) => (at.endsWith('/stable') ? 'its signature is bad' : undefined),
+    governs: () => false,
     withholdsSignature: () => true,
   }
   const store = { read: async () => undefined }
-  const found = await explain(url, { rules: rulesOf(''), store, updates, now: 0 })
+  const found = await explain({ url }, { rules: () => rulesOf(''), store, updates, now: 0 })
   t.equal(found.find(({ question }) => question === 'Kept')?.answer, 'its signature is bad')
   t.match(found[0]?.answer ?? '', /^is answered 404.+belongs to another Release file/)
 })

@@ -137,6 +137,44 @@ t.test('a file that is broken for ever does not keep clients from new indexes', 
   t.equal((await cache.get(origin.url(index), update)).text, 'new')
 })
 
+t.test('a stored file that is broken does not keep clients from new indexes either', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const other = '/debian/dists/stable/main/binary-all/Packages.xz'
+  for (const path of [index, other]) {
+    origin.at(path, file({ content: 'old', etag: '"1"' }))
+    await cache.warm(origin.url(path), update)
+  }
+  clock.advance(60_000)
+  origin.at(other, reply({ status: 500, content: 'broken' }))
+  for (let n = 0; n < 3; n += 1) t.equal((await cache.get(origin.url(other), update)).text, 'old')
+  t.equal(origin.seen(other).length, 2, 'it is itself left alone for a while')
+  origin.at(index, file({ content: 'new', etag: '"2"' }))
+  t.equal((await cache.get(origin.url(index), update)).text, 'new')
+})
+
+t.test('an origin of which two stored files fail is left alone for all of them', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock })
+  const paths = [1, 2, 3].map(n => `/debian/dists/stable/main/binary-all/Packages.${n}`)
+  for (const path of paths) {
+    origin.at(path, file({ content: 'old', etag: '"1"' }))
+    await cache.warm(origin.url(path), update)
+  }
+  clock.advance(60_000)
+  origin.at('*', reply({ status: 500 }))
+  for (const path of paths) {
+    origin.at(path, reply({ status: 500 }))
+    t.equal((await cache.get(origin.url(path), update)).text, 'old')
+  }
+  t.strictSame(
+    paths.map(path => origin.seen(path).length),
+    [2, 2, 1],
+  )
+})
+
 t.test('429 rests files that are not stored as well, for half a minute; 503 does not', async t => {
   const origin = await ScriptedOrigin.listen(t)
   const clock = new ManualClock(Date.now())

@@ -182,6 +182,63 @@ t.test('late heads leave a connection of an archive that allows two', async t =>
   t.equal((await cache.get(origin.url('/debian/good'))).text, 'good')
 })
 
+/** A cache of an archive that allows one connection. */
+async function oneConnection(t: Test) {
+  const origin = await ScriptedOrigin.listen(t)
+  const archives = [{ origins: [origin.url('/debian')], connections: 1 }]
+  const clock = new ManualClock(Date.now())
+  const cache = await TestCache.start(t, { origins: [origin], clock, settings: { archives } })
+  const ask = async (path: string) => {
+    const client = await cache.client()
+    await client.request('GET', origin.url(path))
+    return client
+  }
+  const pass = async (seconds: number): Promise<void> => {
+    for (let n = 0; n < seconds; n += 1) {
+      await cache.get('/_cachesvc/healthz')
+      clock.advance(second)
+    }
+    await cache.get('/_cachesvc/healthz')
+  }
+  return { origin, cache, ask, pass }
+}
+
+t.test('a late head at the only connection of an archive yields to other files', async t => {
+  const { origin, ask, pass } = await oneConnection(t)
+  origin.at(deb, silent)
+  origin.at('/debian/other', file({ content: 'other' }))
+  await ask(deb)
+  await origin.arrived(deb)
+  await pass(16)
+  const next = await ask('/debian/other')
+  await pass(20)
+  t.equal((await next.response()).text, 'other')
+})
+
+t.test('a late head at the only connection comes while no other file is wanted', async t => {
+  const { origin, cache, ask, pass } = await oneConnection(t)
+  const gate = new Gate()
+  origin.at(deb, reply({ content: 'hello', before: gate }))
+  await ask(deb)
+  await origin.arrived(deb)
+  await pass(120)
+  gate.open()
+  await cache.quiet()
+  t.equal((await cache.get(origin.url(deb))).fields.get('X-Cache'), 'HIT')
+  t.equal(origin.seen(deb).length, 1)
+})
+
+t.test('a dead kept connection that is the only one is replaced', async t => {
+  const { origin, cache, ask, pass } = await oneConnection(t)
+  origin.at('/debian/first', file({ content: 'first' }))
+  await cache.warm(origin.url('/debian/first'))
+  origin.at(deb, inTurn(silent, file({ content: 'hello' })))
+  const client = await ask(deb)
+  await origin.arrived(deb)
+  await pass(16)
+  t.equal((await client.response()).text, 'hello')
+})
+
 t.test('a request that is passed through waits as long as its client', async t => {
   const { origin, ask, pass } = await started(t)
   const gate = new Gate()

@@ -149,6 +149,16 @@ t.test('an origin that nobody asks any more is not reported after a day', t => {
   t.end()
 })
 
+t.test('names that clients invent do not make it forget an origin with stored files', t => {
+  const { clock, origins, reported } = memory()
+  origins.failed(one, refused, true)
+  for (let n = 0; n < 1100; n += 1) origins.failed(uri(`h${n}.example.org`), refused, false)
+  clock.advance(11 * minute)
+  origins.failed(one, refused, true)
+  t.strictSame(reported(), ['one.example.org:80'])
+  t.end()
+})
+
 t.test('the memory has a bound', t => {
   const { clock, origins, reported } = memory()
   for (let n = 0; n < 2; n += 1) {

@@ -51,6 +51,12 @@ export interface AdmittedRequest {
   readonly public: boolean
 }
 
+/** The connection of a client that asks for a WebSocket, and what it has sent behind its request. */
+export interface Upgrade {
+  readonly socket: Socket
+  readonly head: Buffer
+}
+
 /** The fields that go to the backend for a field block, and the facts they were made of. */
 interface Sent {
   readonly identity: Fields | undefined
@@ -131,11 +137,14 @@ export class Backend {
     return this.#trusted.has(address)
   }
 
-  /** Forwards a request. Rejects with an OriginFailure. */
-  handle(admitted: AdmittedRequest): Promise<Response> {
+  /** Forwards a request, or the opening handshake of a WebSocket. Rejects with an OriginFailure. */
+  send(admitted: AdmittedRequest, upgrade?: Upgrade): Promise<Response | TakenOver> {
+    if (upgrade !== undefined) return this.#upgrade(admitted, upgrade)
     const to = this.#forwarding(admitted)
-    if (to instanceof Promise) return to.then(ready => forward(admitted.request, ready))
-    return forward(admitted.request, to)
+    const { request } = admitted
+    const sent =
+      to instanceof Promise ? to.then(ready => forward(request, ready)) : forward(request, to)
+    return sent.then(response => this.#answered(response, admitted))
   }
 
   #answered(response: Response, admitted: AdmittedRequest): Response | Promise<Response> {
@@ -152,16 +161,14 @@ export class Backend {
     })
   }
 
-  /** Forwards the opening handshake of a WebSocket. Throws an OriginFailure. */
-  async upgrade(
+  async #upgrade(
     admitted: AdmittedRequest,
-    socket: Socket,
-    head: Buffer,
+    { socket, head }: Upgrade,
   ): Promise<Response | TakenOver> {
     const { config, closing, endless } = this.#options
     endless.add(admitted.original)
     const { tunnel } = config.timeouts
-    return forwardUpgrade(admitted.request, {
+    const answer = await forwardUpgrade(admitted.request, {
       ...(await this.#forwarding(admitted)),
       socket,
       head,
@@ -169,6 +176,7 @@ export class Backend {
       signal: closing,
       agreed: harmlessAnswer,
     })
+    return 'fields' in answer ? this.#answered(answer, admitted) : answer
   }
 
   counts() {
@@ -217,7 +225,6 @@ export class Backend {
       // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
       owner: connection && { connection, identity: session?.id },
       fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
-      answered: response => this.#answered(response, admitted),
       trailers: this.#trailers,
       clock,
       room: this.#room,

@@ -53,26 +53,35 @@ export const forwardAuth = group(
       'forwardAuth:\n  listenAddress: unix:/run/authproxy/app-auth.sock\n  edge: nginx',
     )
       .needsRestart('forwardAuth.listen')
+      .needs('forwardAuth.edge', 'name the one that asks: nginx, traefik, caddy, envoy or haproxy')
       .says(
         'Where checks are answered, at `/check` alone: `unix:/PATH` for a socket in the file system, or an address with a port. Never where browsers can connect. The rules, sessions and pages are those of the gateway; logins, logouts and `/__authproxy/` stay at `proxy.listenAddress`, where the edge has to route `/saml/` and what begins with `/__authproxy`.',
         'Every program of the machine may connect to the socket, as to a port of 127.0.0.1; permissions of its directory make that narrower. The packaged service has `/run/authproxy` for it.',
         'The edge sends requests past authproxy, so forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, a session is kept alive by pages that are opened (at `/__authproxy/renew`) and not by scripts, and the application must not be reachable past the edge. Where that matters, let the gateway forward the requests.',
       ),
-    edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`').says(
-      'The edge that asks. It decides which one field names the method, the path and the host of a request: `X-Original-Method`, `X-Original-URI` and `X-Original-Host` for nginx and HAProxy; `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` for Traefik and Caddy; for Envoy the line of the check itself behind `/check`, and `Host`. Each has to be there once; a check without it is answered with 400, which lets nothing pass. The last address in `X-Forwarded-For` that is none of `trustedProxies` is the client.',
-    ),
+    edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`')
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'The edge that asks. It decides which one field names the method, the path and the host of a request: `X-Original-Method`, `X-Original-URI` and `X-Original-Host` for nginx and HAProxy; `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` for Traefik and Caddy; for Envoy the line of the check itself behind `/check`, and `Host`. Each has to be there once; a check without it is answered with 400, which lets nothing pass. The last address in `X-Forwarded-For` that is none of `trustedProxies` is the client.',
+      ),
     trustedProxies: setting(
       listOf(network, 'networks'),
       [],
       'forwardAuth:\n  listenAddress: 10.0.0.5:9090\n  edge: traefik\n  trustedProxies: [10.0.0.0/28]',
-    ).says(
-      'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
-    ),
-    secretFile: optionalSetting(secretPlace, 'none').says(
-      'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
-    ),
-    hosts: setting(listOf(domain, 'host names'), []).says(
-      'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
-    ),
+    )
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'Peers that may ask, and proxies in `X-Forwarded-For` that are not the client. Required unless `listenAddress` is a socket in the file system. A peer that is not among them gets 403.',
+      ),
+    secretFile: optionalSetting(secretPlace, 'none')
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+      ),
+    hosts: setting(listOf(domain, 'host names'), [])
+      .needs('forwardAuth.listenAddress')
+      .says(
+        'Hosts that may be asked about; `domain` when the list is empty. Sessions are of one host, so there can be no other: an application under another name needs an instance of its own.',
+      ),
   },
 )

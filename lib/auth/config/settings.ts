@@ -44,6 +44,8 @@ import {
 } from './setting-kinds.ts'
 import { pages } from './setting-pages.ts'
 
+const WITHOUT_TLS = 'the backend is reached without TLS'
+
 export const settings = group('', {
   domain: requiredSetting(
     domain,
@@ -80,12 +82,15 @@ export const settings = group('', {
     'idpMetadataProxy: http://proxy.example.org:3128',
   )
     .needsRestart('saml.idpMetadataProxy')
+    .noEffectWithout('idpMetadataURL')
     .says(
       'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
       'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
     ),
   idpMetadataProxyFile: optionalSetting(secretPlace, 'none')
     .needsRestart('saml.idpMetadataProxy')
+    .noEffectWithout('idpMetadataURL')
+    .excludes('idpMetadataProxy')
     .says(
       'File with what `idpMetadataProxy` would be, so that the configuration has no password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
     ),
@@ -170,24 +175,33 @@ export const settings = group('', {
     targetURL: requiredSetting(origin, 'name the backend, such as http://127.0.0.1:3000').says(
       'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
     ),
-    targetDisableSSLVerify: setting(boolean, false).says(
-      'Whether any certificate of the backend is accepted. Leave it off; see `targetCertificates`.',
-    ),
+    targetDisableSSLVerify: setting(boolean, false)
+      .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
+      .says(
+        'Whether any certificate of the backend is accepted. Leave it off; see `targetCertificates`.',
+      ),
     targetCertificates: optionalSetting(
       absolutePath,
       'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
     ).says(
       'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
     ),
-    targetServerName: optionalSetting(serverName, 'the host of `targetURL`').says(
-      'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
-    ),
-    targetClientCertificate: optionalSetting(absolutePath, 'none').says(
-      'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
-    ),
-    targetClientKey: optionalSetting(secretPlace, 'none').says(
-      'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
-    ),
+    targetServerName: optionalSetting(serverName, 'the host of `targetURL`')
+      .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
+      .says(
+        'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
+      ),
+    targetClientCertificate: optionalSetting(absolutePath, 'none')
+      .needs('proxy.targetClientKey')
+      .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
+      .says(
+        'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+      ),
+    targetClientKey: optionalSetting(secretPlace, 'none')
+      .needs('proxy.targetClientCertificate')
+      .says(
+        'PEM file with the key of `targetClientCertificate`, without a passphrase: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
+      ),
     useBasicAuth: setting(boolean, false).says(
       'Whether the backend gets the subject as the user of Basic credentials, with an empty password. A client’s own Basic credentials are removed then.',
     ),
@@ -198,9 +212,11 @@ export const settings = group('', {
     ).says(
       'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
     ),
-    proxyProtocol: setting(boolean, false).says(
-      'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
-    ),
+    proxyProtocol: setting(boolean, false)
+      .needs('proxy.trustedProxies', 'name the load balancer there, which alone may begin so')
+      .says(
+        'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
+      ),
     webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
       'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
     ),
@@ -296,9 +312,9 @@ export const settings = group('', {
       'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
       'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
     ),
-    tokenAudience: optionalSetting(text, '`https://` and `domain`').says(
-      'Audience (`aud`) of the JWT: the name that the backend has for itself.',
-    ),
+    tokenAudience: optionalSetting(text, '`https://` and `domain`')
+      .noEffectWithout('identity.token')
+      .says('Audience (`aud`) of the JWT: the name that the backend has for itself.'),
   }),
 
   login: group('How a login begins in a browser.', {
@@ -374,24 +390,31 @@ export const settings = group('', {
         ),
       user: optionalSetting(text, 'none: the default user')
         .needsRestart('state')
+        .noEffectWithout('state.url')
+        .needs('state.passwordFile')
         .says('User of the store (ACL).'),
       passwordFile: optionalSetting(secretPlace, 'none')
         .needsRestart('state')
+        .noEffectWithout('state.url')
         .says(
           'File with the password: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). It is read at start.',
         ),
       certificates: optionalSetting(absolutePath, 'the authorities that Node.js trusts')
         .needsRestart('state')
+        .noEffectWithout('state.url')
+        .noEffectWithout('state.url', { tls: true }, 'the store is reached without TLS (redis://)')
         .says(
           'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
         ),
       sentinels: setting(listOf(sentinel, 'sentinels'), [])
         .needsRestart('state')
+        .noEffectWithout('state.url')
         .says(
           'Sentinels that name the node that takes writes, as `HOST:PORT`. They are asked with TLS when the URL is of `rediss`.',
         ),
       sentinelPasswordFile: optionalSetting(secretPlace, 'none')
         .needsRestart('state')
+        .noEffectWithout('state.url')
         .says('File with the password of the sentinels.'),
       onOutage: setting(oneOf('continue', 'refuse'), 'continue').says(
         'What becomes of logins while the store is away. `continue` accepts the answer to a login that was begun here, checked against the IDs this instance has seen; a login begun at the identity provider is refused with a page that asks to try again. `refuse` refuses both. Sessions go on in any case.',
@@ -409,6 +432,7 @@ export const settings = group('', {
       ),
     file: optionalSetting(secretPlace, 'the file of `configPath`')
       .needsRestart('sharedKeys')
+      .needs('keys.shared')
       .says(
         'File with the keys, with `shared`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`).',
       ),

@@ -5,7 +5,7 @@
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { methodNotAllowed } from '../../http/server/router.ts'
-import { safeReturn } from '../login/parts.ts'
+import { safeReturn } from '../login/addresses.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
 

@@ -4,8 +4,9 @@
  * signed assertion; use of the request ID and the assertion ID in one step; session.
  *
  * The state comes before the parser: without a login under way in this browser nothing is parsed.
+ *
+ * Each of these steps can end with the answer. What becomes of it then is a table of facts (`OUTCOMES`).
  */
-
 import { setCookie } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -20,39 +21,97 @@ import type { OutcomeFacts } from '../access/outcome.ts'
 import { ownValues } from '../access/own-cookies.ts'
 import { browserIn } from '../session/cookie.ts'
 import type { Session } from '../session/token.ts'
+import { backAddress, loginAddress, relayedTarget } from './addresses.ts'
 import {
-  dropFlow,
-  type Flow,
-  flowIdIn,
-  keepFlow,
-  keepKnown,
-  type LoginState,
-  ownerCookie,
-  requestIdOf,
-  stateOf,
-} from './login-state.ts'
-import { backAddress, loginAddress, type Saml } from './parts.ts'
-import { AGAIN, isAgain, type PostedMessage, readPost } from './post.ts'
+  AGAIN,
+  formPage,
+  isAgain,
+  linkPage,
+  type PostedMessage,
+  readPost,
+  redirect,
+} from './bindings.ts'
+import { type Flow, flowIdIn, type LoginCookies, requestIdOf } from './cookies.ts'
+import { clientOf, type Saml } from './parts.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
-import { relayedTarget } from './relayed-target.ts'
-import { useOnce } from './replay-cache.ts'
-import { formPage, linkPage, redirect } from './send.ts'
-import { clientOf, verifyLogin } from './verify.ts'
 
 interface Arrival {
   readonly saml: Saml
   readonly request: Request
   readonly posted: PostedMessage
-  /** The logins of the browser that sent it. */
-  readonly state: LoginState
+  /** The cookies of the browser that sent it, and its logins that wait for an answer. */
+  readonly cookies: LoginCookies
+  readonly open: readonly Flow[]
   /** The address of the link on a page that refuses it. */
   readonly linkTarget: string
 }
 
+/** What becomes of an answer. */
+type Outcome =
+  /** The person is signed in. */
+  | 'session'
+  /** The browser goes back without a session: the IdP would have had to ask the person. */
+  | 'no-session'
+  /** A page of ours posts the answer again, with the cookies that browsers hold back from a post of another site. */
+  | 'posted-again'
+  /** A login begins here, in the place of one that the IdP began. */
+  | 'begun-here'
+  /** A person who is signed in goes on. */
+  | 'goes-on'
+  /** The redirect endpoint sends a browser with a session on, and begins the login again for one without. */
+  | 'resumed'
+  | 'refused'
+
+/** The facts that decide it. Those that a step does not know are false. */
+export interface AnswerFacts {
+  /** The step with which the answer ended. */
+  readonly at: 'cookies' | 'verification' | 'assertion' | 'use' | 'end'
+  /** Whether the RelayState has the form of the ID of a login here: of a first one, or of one that replaced another. */
+  readonly names: 'nothing' | 'login' | 'replacement'
+  /** Whether the only problem is one that a login which begins again does not have. */
+  readonly mayResume: boolean
+  /** Whether a login may begin here that the IdP began, and is not allowed to. */
+  readonly mayBegin: boolean
+  /** Whether the browser has a session already. */
+  readonly signedIn: boolean
+  /** Whether the browser may have held cookies back, and the answer can be posted again. */
+  readonly heldBack: boolean
+  /** Whether it is the refusal of a passive login of this browser. */
+  readonly passive: boolean
+}
+
+/** The first row whose facts are all there decides. */
+const OUTCOMES: ReadonlyArray<readonly [outcome: Outcome, when: Partial<AnswerFacts>]> = [
+  ['session', { at: 'end' }],
+  ['no-session', { at: 'verification', passive: true }],
+  ['posted-again', { at: 'cookies', heldBack: true }],
+  ['refused', { mayResume: false }],
+  ['begun-here', { names: 'nothing', mayBegin: true }],
+  ['goes-on', { names: 'nothing', signedIn: true }],
+  ['refused', { names: 'nothing' }],
+  // The second time in a row the person reads why.
+  ['refused', { names: 'replacement', signedIn: false }],
+  ['resumed', {}],
+]
+
+export function outcomeOf(facts: AnswerFacts): Outcome {
+  const held = new Map(Object.entries(facts))
+  const row = OUTCOMES.find(([, when]) =>
+    Object.entries(when).every(([name, value]) => held.get(name) === value),
+  )
+  return row?.[0] ?? 'refused'
+}
+
+/** An answer that ended with a step before the last, and why. */
+interface Ended {
+  readonly facts: AnswerFacts
+  readonly refusal: Refusal
+}
+
 /** Answers POST /saml/acs. */
 export async function takeAssertion(saml: Saml, request: Request): Promise<Response> {
-  const state = stateOf(saml, request)
-  const open = state.flows.filter(flow => !flow.done)
+  const cookies = saml.cookies(request)
+  const open = cookies.state.flows.filter(flow => !flow.done)
   const { responseSize: size } = saml.config()
   const posted = await readPost(request, saml, { size })
   const relayState = typeof posted === 'object' ? posted.relayState : undefined
@@ -61,53 +120,97 @@ export async function takeAssertion(saml: Saml, request: Request): Promise<Respo
   if (typeof posted === 'string') return refuse({ code: posted, facts: { limit: size } })
   if (posted?.name !== 'SAMLResponse') return refuse({ code: 'form_malformed' })
 
-  const arrival = { saml, request, posted, state, linkTarget }
+  const arrival = { saml, request, posted, cookies, open, linkTarget }
+  const judged = isExpected(arrival) ? await judge(arrival) : await withoutLogin(arrival)
+  if ('checked' in judged) return startSession(arrival, judged)
+  const { facts, refusal } = judged
+  switch (outcomeOf(facts)) {
+    case 'no-session':
+      return withoutSession(arrival, refusal)
+    case 'posted-again':
+      return postAgain(arrival)
+    case 'begun-here':
+      return beginHere(arrival)
+    case 'goes-on': {
+      const { baseUrl } = saml.config()
+      return redirect(303, `${baseUrl}${relayedReturn(saml, request, posted.relayState)}`)
+    }
+    case 'resumed':
+      return resume(arrival, refusal)
+    default:
+      return refuse(refusal)
+  }
+}
+
+/** Whether a login of this browser waits for an answer, or the IdP may begin logins. */
+function isExpected({ saml, request, posted, cookies, open }: Arrival): boolean {
   const { idpInitiated } = saml.config()
   // The RelayState names a login that began here, so the answer is not one that the IdP began.
-  const heldBack = state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
-  if (open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request)))) {
-    return answerWithoutLogin(arrival)
-  }
-  if (saml.source.current() === undefined) return refuse({ code: 'idp_metadata' })
+  const heldBack =
+    cookies.state.cookieState === 'absent' && flowIdIn(posted.relayState) !== undefined
+  return !(open.length === 0 && (!idpInitiated || (heldBack && !isAgain(request))))
+}
 
-  const { encoded } = posted
+/** Verifies and checks an answer, and uses its IDs up: it is accepted, or it ended with one of these steps. */
+async function judge(arrival: Arrival): Promise<Ended | Accepted> {
+  const { saml, request, posted, open } = arrival
+  const { encoded, relayState } = posted
+  const unknown = factsOf(posted)
+  if (saml.idp.current === undefined) {
+    return { facts: { ...unknown, at: 'verification' }, refusal: { code: 'idp_metadata' } }
+  }
+  const asking = open.find(flow => flow.id === relayState)
   const client = clientOf(saml, request, open.length > 0)
-  const verified = await verifyLogin(saml, encoded, client)
+  const verified = await saml.idp.verifyLogin(encoded, client, saml.used.beginTry())
   if (!verified.ok) {
     const { renewing, refusal } = verified
-    const asking = open.find(flow => flow.id === relayState)
-    if (asking?.passive === true && refusal.code === 'idp_status') {
-      return notPassive(arrival, asking, refusal.facts)
-    }
+    const passive = asking?.passive === true && refusal.code === 'idp_status'
     const asksAgain = asking !== undefined && refusal.facts?.['idpMessage'] === ASK_AGAIN
-    return renewing || asksAgain ? resumeLogin(arrival, refusal) : refuse(refusal)
+    const mayResume = renewing || asksAgain
+    return { facts: { ...unknown, at: 'verification', passive, mayResume }, refusal }
   }
 
   const expected = {
     config: saml.config(),
-    idp: saml.source.last?.entityId ?? '',
+    idp: saml.idp.metadata.last?.entityId ?? '',
     requests: new Map(open.map(flow => [requestIdOf(flow), flow])),
   }
   const checked = checkAssertion(verified, expected, saml.clock.now())
   if (!checked.ok) {
     const { because: code, findings, clockAhead } = checked
-    const unsolicited = code === 'unsolicited' && flowIdIn(relayState) === undefined
-    if (!unknownAlone(checked, posted)) return refuse({ code, findings, clockAhead })
-    if (unsolicited && mayBegin(request, open)) return begunHere(arrival)
-    return resumeLogin(arrival, { code, findings })
+    const mayResume = unknownAlone(checked, posted)
+    const mayBegin = code === 'unsolicited' && mayBeginHere(request, open)
+    const refusal = mayResume ? { code, findings } : { code, findings, clockAhead }
+    return { facts: { ...unknown, at: 'assertion', mayResume, mayBegin }, refusal }
   }
   const flow = open.find(each => requestIdOf(each) === checked.requestId)
-  const used = [`assertion ${checked.subject.assertionId}`]
-  if (flow !== undefined) used.push(`request ${flow.id}`)
+  const ids = [`assertion ${checked.subject.assertionId}`]
+  if (flow !== undefined) ids.push(`request ${flow.id}`)
   const ownListSuffices = flow !== undefined && saml.config().onOutage === 'continue'
-  const use = await useOnce(saml, { ids: used, until: checked.until, ownListSuffices })
+  const use = await saml.used.use({ ids, until: checked.until, ownListSuffices })
   if (use !== 'first') {
-    const refusal = { code: useCodes[use], findings: checked.findings }
     // A second click on the page that posts itself, or a second answer of the IdP. Nothing is accepted by it.
-    const isTwice = use === 'again' && flow !== undefined && flow.id === relayState
-    return isTwice ? resumeLogin(arrival, refusal) : refuse(refusal)
+    const mayResume = use === 'again' && flow !== undefined && flow.id === relayState
+    const refusal = { code: useCodes[use], findings: checked.findings }
+    return { facts: { ...unknown, at: 'use', mayResume }, refusal }
   }
-  return startSession(arrival, { ...verified, checked, flow })
+  return { ...verified, checked, flow }
+}
+
+type Accepted = VerifiedResponse & {
+  readonly checked: CheckedAssertion
+  readonly flow: Flow | undefined
+}
+
+/** What the post alone says; nothing else is known. */
+function factsOf({ relayState }: PostedMessage): Omit<AnswerFacts, 'at'> {
+  const named = flowIdIn(relayState)
+  const login = named?.isReplacement === true ? 'replacement' : 'login'
+  const names = named === undefined ? 'nothing' : login
+  return {
+    names,
+    ...{ mayResume: false, mayBegin: false, signedIn: false, heldBack: false, passive: false },
+  }
 }
 
 /** The codes of answers whose IDs could not be marked as used. */
@@ -125,34 +228,30 @@ function futureLogin(written: WrittenInstant | undefined, { authnInstant }: Sess
  * (NoPassive, saml-core-2.0-os section 3.4.1), or does not do that. Such an answer need not be signed. With a forged one an
  * attacker who knows the ID of the login could only end that login.
  */
-function notPassive(
-  { saml, request, state }: Arrival,
-  flow: Flow,
-  facts: Refusal['facts'],
+function withoutSession(
+  { saml, request, posted, cookies }: Arrival,
+  { facts }: Pick<Refusal, 'facts'>,
 ): Response {
+  const flow = cookies.flow(posted.relayState)
   saml.count('not_passive')
   saml.log.info('a passive login ends without a session', { request: request.id, ...facts })
-  const { last, logout } = state
-  const known = { last, logout, notPassive: saml.clock.now() }
+  const { last, logout } = cookies.state
+  if (flow !== undefined) cookies.drop(flow.id)
+  cookies.know({ last, logout, notPassive: saml.clock.now() })
   return linkPage(saml, {
     request,
     title: 'Signing in',
     label: 'Continue',
-    restore: flow.id,
-    href: `${saml.config().baseUrl}${flow.returnTo}`,
-    fields: Fields.of(['Set-Cookie', dropFlow(flow.id)], ['Set-Cookie', keepKnown(saml, known)]),
+    restore: flow?.id ?? '',
+    href: `${saml.config().baseUrl}${flow?.returnTo ?? '/'}`,
+    fields: cookies.lines,
   })
 }
 
 /** Makes the session and sends the browser on to the redirect endpoint. */
 async function startSession(
-  { saml, request, posted, linkTarget }: Arrival,
-  {
-    encrypted,
-    assertion,
-    checked,
-    flow,
-  }: VerifiedResponse & { readonly checked: CheckedAssertion; readonly flow: Flow | undefined },
+  { saml, request, posted, cookies, linkTarget }: Arrival,
+  { encrypted, assertion, checked, flow }: Accepted,
 ): Promise<Response> {
   const established = await saml.sessions.establish(checked.subject, request, linkTarget)
   if ('refuse' in established) {
@@ -174,28 +273,26 @@ async function startSession(
     clockAheadMs: ahead,
     // The replay of a log needs these facts (cli/replay.ts).
     attributes: loggedAttributes(saml, session),
-    unreadAttributes: saml.unread.take(unread),
+    unreadAttributes: unread,
     authnInstant: session.authnInstant && new Date(session.authnInstant),
     authnContext: session.authnContext,
     ...futureLogin(assertion.statements[0]?.instant, session),
     ...(assertion.unread.length === 0 ? {} : { unread: assertion.unread }),
   })
   const { baseUrl } = saml.config()
-  let fields = setCookie.plus('Set-Cookie', ownerCookie(saml, session))
+  cookies.own(session)
+  if (flow !== undefined) {
+    const { sessionEnds: ends } = checked.subject
+    cookies.keep({ ...flow, done: true })
+    // An earlier logout is forgotten, so that a late answer to it cannot end this session.
+    cookies.know({ last: { at: now, depth: flow.depth, ahead, asks: flow.asks, ends } })
+  }
   const location =
     flow === undefined
       ? loginAddress(baseUrl, relayedReturn(saml, request, posted.relayState))
       : backAddress(baseUrl, flow.id)
-  if (flow !== undefined) {
-    const { sessionEnds: ends } = checked.subject
-    const last = { at: now, depth: flow.depth, ahead, asks: flow.asks, ends }
-    fields = fields
-      .plus('Set-Cookie', keepFlow(saml, { ...flow, done: true }))
-      // An earlier logout is forgotten, so that a late answer to it cannot end this session.
-      .plus('Set-Cookie', keepKnown(saml, { last }))
-  }
   const facts: OutcomeFacts = { saml: 'accepted' }
-  return { ...redirect(303, location, fields), facts }
+  return { ...redirect(303, location, Fields.of(...setCookie, ...cookies.lines)), facts }
 }
 
 /** The attributes that `log.groups` asks for; undefined where it is off. */
@@ -217,51 +314,58 @@ function relayedReturn(saml: Saml, request: Request, relayState = ''): string {
 }
 
 /**
- * Handles an answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
+ * An answer that no login of this browser waits for. A user already signed in goes on (a reload, a second tab). Browsers do
  * not send the session cookie with a post of another site (SameSite=Lax), and strict ones send no cookie at all: so when cookies
  * are missing, the browser posts the answer again from a page of ours, once.
  */
-async function answerWithoutLogin(arrival: Arrival): Promise<Response> {
-  const { saml, request, posted, state } = arrival
+async function withoutLogin({ saml, request, posted, cookies }: Arrival): Promise<Ended> {
   const { encoded, relayState } = posted
-  const { cookieState } = state
+  const { cookieState } = cookies.state
   const signedIn = (await saml.sessions.read(request)) !== undefined
   const sent = signedIn || (await saml.sessions.diagnose(request)).count > 0
-  const heldBack = !signedIn && (cookieState === 'absent' || (cookieState === 'state' && !sent))
+  const isMissing = !signedIn && (cookieState === 'absent' || (cookieState === 'state' && !sent))
   const isPlain = /^[\x20-\x7e\r\n]*$/.test(`${encoded}${relayState ?? ''}`)
-  if (heldBack && !isAgain(request) && isPlain) {
-    return formPage(saml, {
-      request,
-      title: 'Signing in',
-      label: 'Continue to sign in',
-      action: `/saml/acs?${AGAIN}`,
-      values: { SAMLResponse: encoded, RelayState: relayState },
-      // This cookie shows at the next request whether the browser accepts cookies at all. Its name may be among those that were
-      // held back: another name in its place would end the sessions of that one.
-      fields: Fields.of(['Set-Cookie', setCookie(PROBE, '1', { maxAge: 600, sameSite: 'None' })]),
-    })
-  }
-  if (!signedIn && flowIdIn(relayState) === undefined && mayBegin(request, [])) {
-    return begunHere(arrival)
-  }
-  const cookies = request.fields.all('Cookie').join('; ')
-  const count = cookies === '' ? 0 : cookies.split(';').length
+  const heldBack = isMissing && !isAgain(request) && isPlain
+  const mayBegin = !signedIn && mayBeginHere(request, [])
+  const text = request.fields.all('Cookie').join('; ')
+  const count = text === '' ? 0 : text.split(';').length
   const finding = {
     what: 'Cookie of the login',
     ok: false,
     expected: 'one of a login that is under way in this browser',
     received: `${received[cookieState]}; ${count} cookies in all`,
   }
-  const isOurs = flowIdIn(relayState) !== undefined
+  const known = factsOf(posted)
+  const isOurs = known.names !== 'nothing'
   const relayed = {
     what: 'RelayState',
     ok: isOurs,
     expected: 'the ID of a login begun here',
     received: isOurs ? 'the ID of a login begun here' : relayState ? 'something else' : '(nothing)',
   }
-  const facts = { signedIn, idpInitiated: saml.config().idpInitiated }
-  const findings = [finding, relayed]
-  return resumeLogin(arrival, { code: codes[cookieState], findings, facts }, signedIn)
+  return {
+    facts: { ...known, at: 'cookies', mayResume: true, mayBegin, signedIn, heldBack },
+    refusal: {
+      code: codes[cookieState],
+      findings: [finding, relayed],
+      facts: { signedIn, idpInitiated: saml.config().idpInitiated },
+    },
+  }
+}
+
+/** A page of ours that posts the answer again. */
+function postAgain({ saml, request, posted }: Arrival): Response {
+  const { encoded, relayState } = posted
+  return formPage(saml, {
+    request,
+    title: 'Signing in',
+    label: 'Continue to sign in',
+    action: `/saml/acs?${AGAIN}`,
+    values: { SAMLResponse: encoded, RelayState: relayState },
+    // This cookie shows at the next request whether the browser accepts cookies at all. Its name may be among those that were
+    // held back: another name in its place would end the sessions of that one.
+    fields: Fields.of(['Set-Cookie', setCookie(PROBE, '1', { maxAge: 600, sameSite: 'None' })]),
+  })
 }
 
 const received = {
@@ -271,7 +375,7 @@ const received = {
 }
 
 /** Whether an answer without a login here may begin one: once, and in a browser that accepts cookies, or the browser would loop. */
-function mayBegin(request: Request, open: readonly Flow[]): boolean {
+function mayBeginHere(request: Request, open: readonly Flow[]): boolean {
   const { fields } = request
   const takesCookies = browserIn(fields) !== undefined || ownValues(fields, PROBE).length > 0
   return takesCookies && !open.some(flow => flowIdIn(flow.id)?.isReplacement)
@@ -284,7 +388,7 @@ const PROBE = '__Host-authproxy_probe'
  * Begins a login in place of one that the IdP began and `saml.idpInitiated` does not allow. The answer is dropped, and the IdP,
  * where the person is signed in, is asked for another. The login leads to the same target.
  */
-function begunHere({ saml, request, posted: { relayState } }: Arrival): Response {
+function beginHere({ saml, request, posted: { relayState } }: Arrival): Response {
   const { baseUrl } = saml.config()
   saml.count('login_begun_here')
   const facts = { request: request.id, setting: 'saml.idpInitiated' }
@@ -305,28 +409,18 @@ function wayBack(saml: Saml, open: readonly Flow[], relayState: string | undefin
 const ASK_AGAIN = 'authentication_expired'
 
 /**
- * Answers when the only problem is that the login is not known, that its answer was posted twice, or that the IdP may have changed
- * its keys. A login is not known when it began too long ago, when too many tabs logged in, or when the IdP itself has lost it. The
- * redirect endpoint sends a browser with a session on, and begins the login again, once, for a browser without. Without the ID of a
- * login, or after the second time, the answer is refused.
+ * Leads to the redirect endpoint when the only problem is that the login is not known, that its answer was posted twice, or that the IdP
+ * may have changed its keys. A login is not known when it began too long ago, when too many tabs logged in, or when the IdP itself has
+ * lost it. The redirect endpoint sends a browser with a session on, and begins the login again, once, for a browser without.
  */
-function resumeLogin(
-  { saml, request, posted, linkTarget }: Arrival,
-  refusal: Refusal,
-  signedIn = false,
+function resume(
+  { saml, request, posted: { relayState } }: Arrival,
+  { code, facts }: Refusal,
 ): Response {
-  const { baseUrl } = saml.config()
-  const flow = flowIdIn(posted.relayState)
-  if (flow === undefined && signedIn) {
-    return redirect(303, `${baseUrl}${relayedReturn(saml, request, posted.relayState)}`)
-  }
-  if (flow === undefined || (flow.isReplacement && !signedIn)) {
-    return refusalPage(saml, request, { ...refusal, linkTarget })
-  }
-  const { code, facts } = refusal
+  const id = flowIdIn(relayState)?.id ?? ''
   saml.count('login_resumed')
-  saml.log.info('the login begins again', { request: request.id, flow: flow.id, code, ...facts })
-  return redirect(303, backAddress(baseUrl, flow.id, 'resume'))
+  saml.log.info('the login begins again', { request: request.id, flow: id, code, ...facts })
+  return redirect(303, backAddress(saml.config().baseUrl, id, 'resume'))
 }
 
 /**

@@ -5,38 +5,18 @@
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { authnRequestXml } from '../../saml/binding/message-xml.ts'
-import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import type { LoginAsks } from '../../saml/response/check-assertion.ts'
 import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
+import { backAddress, type LoginKind, loginAddress, returnPath, safeReturn } from './addresses.ts'
+import { redirect, sendMessage } from './bindings.ts'
+import { asksOf, depthOf, hasJustAsked, requestIdOf } from './cookies.ts'
 import type { Form } from './kept-forms.ts'
 import { challenge } from './login-needed.ts'
-import {
-  asksOf,
-  beginFlow,
-  depthOf,
-  dropFlow,
-  type Flow,
-  hasJustAsked,
-  keepKnown,
-  lastOwner,
-  newFlowId,
-  requestIdOf,
-  stateOf,
-} from './login-state.ts'
-import {
-  backAddress,
-  type LoginKind,
-  loginAddress,
-  returnPath,
-  type Saml,
-  safeReturn,
-} from './parts.ts'
+import { clientOf, type Saml } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
-import { redirect, sendMessage } from './send.ts'
-import { clientOf } from './verify.ts'
 
 export interface LoginStart {
   readonly returnTo: string
@@ -71,11 +51,12 @@ export async function startLogin(
     return redirect(302, addressOf(baseUrl, safeReturn(login.returnTo), login))
   }
   // A login begins again when the IdP may have new keys, so they should be known before its answer arrives.
-  if (login.instead !== undefined) await saml.source.downloadsEnded()
+  if (login.instead !== undefined) await saml.idp.metadata.downloadsEnded()
   const now = saml.clock.now()
-  const state = stateOf(saml, request)
+  const cookies = saml.cookies(request)
+  const { state } = cookies
   const { instead, isAutomatic = false } = login
-  const before = state.flows.find(flow => flow.id === instead)
+  const before = cookies.flow(instead)
   const returnTo = safeReturn(before?.returnTo ?? login.returnTo)
   const config = saml.config()
   const back = `${config.baseUrl}${returnTo}`
@@ -85,32 +66,26 @@ export async function startLogin(
     saml.count('login_unmet')
     const facts = { anew: asks.anew, contexts: asks.contexts.join(' ') }
     const words = { back }
-    const setCookie = keepKnown(saml, {})
-    const fields = Fields.of(['Set-Cookie', setCookie])
+    cookies.know({})
+    const fields = cookies.lines
     return saml.failurePage({ request, code: 'login_unmet', words, facts, fields })
   }
   // A browser that has a session has not lost one.
   const depth = login.signedIn === true ? 0 : depthOf(state, now)
   if (depth >= MOST_TURNS) {
     // The last login is forgotten, so that "Try again" begins without a history.
-    const setCookie = keepKnown(saml, {})
-    return lostSession(saml, request, {
-      code: 'login_loop',
-      state,
-      loginTarget: back,
-      ownAddress: back,
-      setCookie,
-    })
+    cookies.know({})
+    return lostSession(saml, request, { code: 'login_loop', loginTarget: back, ownAddress: back })
   }
-  const idp = saml.source.current()
+  const idp = saml.idp.current
   const endpoint = idp?.singleSignOn[0]
   if (idp === undefined || endpoint === undefined) {
     saml.count('idp_metadata')
-    const facts = { problem: saml.source.problems().join('; ') }
+    const facts = { problem: saml.idp.metadata.problems().join('; ') }
     return saml.failurePage({ request, code: 'idp_metadata', words: { back }, facts })
   }
 
-  const id = newFlowId(saml, isAutomatic || instead !== undefined)
+  const id = cookies.newId(isAutomatic || instead !== undefined)
   const requestId = requestIdOf({ id })
   const form =
     before?.form === undefined
@@ -129,11 +104,12 @@ export async function startLogin(
     isPassive: passive,
   }
   const xml = authnRequestXml(head, asks === undefined ? config : askedConfig(config, asks))
-  const cookies = [...beginFlow(saml, state, { flow, small: navigates })]
+  cookies.begin(flow, { small: navigates })
+  if (before !== undefined) cookies.drop(before.id)
   // A browser without a name gets one now, so that tabs that log in at the same time come back with the same name.
-  if (browserIn(request.fields) === undefined) cookies.push(browserLine(newBrowser(saml.random)))
-  if (before !== undefined) cookies.push(dropFlow(before.id))
-  saml.verifiers.login.warm()
+  const isNamed = browserIn(request.fields) !== undefined
+  const name = isNamed ? undefined : browserLine(newBrowser(saml.random))
+  saml.idp.awaitAnswer()
   saml.log.debug('login begins', { request: request.id, flow: id, binding })
   return sendMessage(saml, {
     request,
@@ -141,12 +117,13 @@ export async function startLogin(
     label: 'Continue to sign in',
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id: requestId, relayState: id },
-    signed: signsRequests(config, idp),
+    signed: saml.idp.signsRequests,
     follows: navigates ? 'page' : 302,
     status: pageStatus(config),
     keep: instead === undefined ? { id, address: returnTo } : { id, of: instead },
     fields: Fields.of(
-      ...cookies.map(line => ['Set-Cookie', line] as const),
+      ...cookies.lines,
+      ['Set-Cookie', name],
       ...challenge(addressOf(config.baseUrl, returnTo.length > LONG ? '/' : returnTo, login)),
     ),
   })
@@ -233,12 +210,13 @@ export function askAboutForm(
   { returnTo, form, how }: ForeignForm,
 ): Response {
   const { baseUrl, loginTime } = saml.config()
-  const id = newFlowId(saml, false)
+  const cookies = saml.cookies(request)
+  const id = cookies.newId(false)
   const { address: network } = clientOf(saml, request, false)
-  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  const place = { owner: cookies.owner, target: returnTo, network }
   const key = saml.forms.put(id, form, place, loginTime)
-  const flow: Flow = { id, began: saml.clock.now(), returnTo, depth: 0, done: true, form: key }
-  const lines = beginFlow(saml, stateOf(saml, request), { flow, small: false })
+  const began = saml.clock.now()
+  cookies.begin({ id, began, returnTo, depth: 0, done: true, form: key }, { small: false })
   const href = backAddress(baseUrl, id, 'resume', how)
   saml.count('form_of_other_site')
   saml.log.info('asked about a form of another site', { request: request.id, origin: form.origin })
@@ -246,7 +224,7 @@ export function askAboutForm(
     request,
     template: 'foreign-form',
     status: pageStatus(saml.config()),
-    fields: Fields.of(...lines.map(line => ['Set-Cookie', line] as const), ...challenge(href)),
+    fields: Fields.of(...cookies.lines, ...challenge(href)),
     view: say => ({
       title: say('Send this form?'),
       sentences: [
@@ -265,16 +243,6 @@ export function askAboutForm(
   })
 }
 
-/** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
-export function signsRequests(
-  { requestSigning }: Pick<SamlConfig, 'requestSigning'>,
-  idp: IdpMetadata | undefined,
-): boolean {
-  return requestSigning === 'auto'
-    ? idp?.wantAuthnRequestsSigned === true
-    : requestSigning === 'always'
-}
-
 /** Only posts of our own pages are kept, for the user of this browser if that user is known. */
 function keepForm(
   saml: Saml,
@@ -286,6 +254,6 @@ function keepForm(
   if (form === undefined || !isOwnPost(request, baseUrl)) return undefined
   if (form.content.length > replaySize || safeReturn(returnTo) !== returnTo) return undefined
   const { address: network } = clientOf(saml, request, false)
-  const place = { owner: lastOwner(saml, request), target: returnTo, network }
+  const place = { owner: saml.cookies(request).owner, target: returnTo, network }
   return saml.forms.put(id, form, place, loginTime)
 }

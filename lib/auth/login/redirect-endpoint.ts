@@ -15,20 +15,14 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import type { Session } from '../session/token.ts'
+import { backAddress, kindIn, type LoginKind, loginAddress, safeReturn } from './addresses.ts'
+import { formPage, linkPage, redirect } from './bindings.ts'
+import { flowIdIn, hasJustAsked, isJustUnknown, ownerOf } from './cookies.ts'
 import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
 import { cannotLogIn, challenge, needsLogin } from './login-needed.ts'
-import { dropFlow, flowIdIn, hasJustAsked, isJustUnknown, ownerOf, stateOf } from './login-state.ts'
-import {
-  backAddress,
-  kindIn,
-  type LoginKind,
-  loginAddress,
-  type Saml,
-  safeReturn,
-} from './parts.ts'
+import type { Saml } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { notSent, resubmissionField } from './resubmission.ts'
-import { formPage, linkPage, redirect } from './send.ts'
 
 /** Answers GET /__authproxy-redirect. */
 export async function comeBack(saml: Saml, request: Request): Promise<Response> {
@@ -39,26 +33,25 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
   const how = kindIn(query, saml.config())
   const now = saml.clock.now()
   const suffices = session !== undefined && isOfKind(session, how, now)
+  const cookies = saml.cookies(request)
   if (wanted !== null) {
     const returnTo = safeReturn(wanted)
-    const known = stateOf(saml, request)
     const anew = query.has('reauth')
     if (session === undefined) {
       const passive = query.has('passive') && !anew
-      if (passive && isJustUnknown(known, now)) return notSignedIn(saml, request, returnTo)
+      if (passive && isJustUnknown(cookies.state, now)) return notSignedIn(saml, request, returnTo)
       return begin(saml, request, { returnTo, isAutomatic: query.has('again'), how, anew, passive })
     }
     // A page of another site cannot make a person sign in again, except as a rule wants it: the page of that rule leads here, also behind
     // a link of another site, and would lead here again.
     const isForeign = request.fields.get('Sec-Fetch-Site') === 'cross-site'
     // A page that asks for a new login each time it is opened gets one login and no loop.
-    const wantsNew = anew && !isForeign && !hasJustAsked(known, anewAlone, now)
+    const wantsNew = anew && !isForeign && !hasJustAsked(cookies.state, anewAlone, now)
     const isNeeded = !suffices && (!isForeign || how !== 'other')
     return wantsNew || isNeeded
       ? begin(saml, request, { returnTo, how, anew: anew && !isForeign, signedIn: true })
       : redirect(303, `${baseUrl}${returnTo}`)
   }
-  const state = stateOf(saml, request)
   const id = flowIdIn(query.get('flow') ?? undefined)?.id
   if (session === undefined) {
     // The service sends browsers here with the ID of their login. A browser without one followed a bookmark, to sign in.
@@ -71,13 +64,12 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     if (resumes) return begin(saml, request, { returnTo: '/', instead: id, how })
     return lostSession(saml, request, {
       code: 'session_cookie_missing',
-      state,
       loginTarget: backAddress(baseUrl, id, 'resume'),
-      ownAddress: `${baseUrl}${state.flows.find(flow => flow.id === id)?.returnTo ?? '/'}`,
+      ownAddress: `${baseUrl}${cookies.flow(id)?.returnTo ?? '/'}`,
     })
   }
   if (id === undefined) return redirect(303, `${baseUrl}/`)
-  const flow = state.flows.find(each => each.id === id)
+  const flow = cookies.flow(id)
   const signedIn = { request, title: 'Signed in', label: 'Continue', restore: id } as const
   // The login is no longer known, or the page was reloaded. Only the tab can know the address.
   if (flow === undefined) return linkPage(saml, { ...signedIn, href: `${baseUrl}/` })
@@ -85,14 +77,16 @@ export async function comeBack(saml: Saml, request: Request): Promise<Response> 
     // The session is still the earlier one, whose login is not enough. The next login takes the form along.
     return begin(saml, request, { returnTo: flow.returnTo, instead: id, how, signedIn: true })
   }
-  const fields = Fields.of(['Set-Cookie', dropFlow(id)])
   if (flow.form === undefined) {
+    cookies.drop(id)
     const href = `${baseUrl}${flow.returnTo}`
-    return linkPage(saml, { ...signedIn, href, fields })
+    return linkPage(saml, { ...signedIn, href, fields: cookies.lines })
   }
   const place = await saml.forms.placeOf(flow.id, ownerOf(session))
   if ('because' in place) {
-    return notSent(saml, request, { because: place.because, target: flow.returnTo, fields })
+    cookies.drop(id)
+    const { because } = place
+    return notSent(saml, request, { because, target: flow.returnTo, fields: cookies.lines })
   }
   return formPage(saml, {
     request,

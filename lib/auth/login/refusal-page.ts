@@ -4,19 +4,18 @@
  */
 import type { Milliseconds, Seconds } from '../../async/clock.ts'
 import type { Facts } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import type { AssertionReason } from '../../saml/response/check-assertion.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import type { MessageReason } from '../../saml/xml/message.ts'
 import { isOwnHost } from '../access/own-origin.ts'
+import type { WorkerReason } from '../idp/worker/pool.ts'
 import { type FailureCode, failures } from '../pages/failures.ts'
 import { idpStatuses } from '../pages/idp-statuses.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
-import { type LoginState, stateOf } from './login-state.ts'
+import type { LoginState } from './cookies.ts'
 import type { Saml } from './parts.ts'
-import type { WorkerReason } from './worker/pool.ts'
 
 /** What is wrong with a message whose texts others share. */
 type SharedReason =
@@ -95,7 +94,7 @@ export async function logoutRefused(
   const code = refusal.code.startsWith('logout_')
     ? refusal.code
     : (`logout_${refusal.code}` as const)
-  const { logout } = stateOf(saml, request)
+  const { logout } = saml.cookies(request).state
   const ended = logout !== undefined && (await saml.sessions.read(request)) === undefined
   const as = ended ? 'logout_unconfirmed' : undefined
   return refusalPage(saml, request, { ...refusal, code, as })
@@ -136,23 +135,20 @@ const said = {
     'The identity provider has signed you in, but no valid session came back with the next request.',
 } as const satisfies Readonly<Record<LostReason, Sentence>>
 
-/**
- * Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading.
- * `setCookie` changes the state cookie.
- */
+/** Answers with a page that names the likely cause. Without it the person would only see a browser that never stops loading. */
 export async function lostSession(
   saml: Saml,
   request: Request,
   lost: {
     readonly code: LostReason
-    readonly state: LoginState
     /** The address of a login that leads to the person's target. `ownAddress` is the target under the right host name. */
     readonly loginTarget: string
     readonly ownAddress: string
-    readonly setCookie?: string
   },
 ): Promise<Response> {
-  const { code, state, loginTarget, ownAddress, setCookie } = lost
+  const { code, loginTarget, ownAddress } = lost
+  const cookies = saml.cookies(request)
+  const { state } = cookies
   const { count, bytes, because } = await saml.sessions.diagnose(request)
   const ahead = state.last?.ahead ?? 0
   const now = saml.clock.now()
@@ -173,7 +169,7 @@ export async function lostSession(
       back: loginTarget,
       there: ownAddress,
     },
-    fields: Fields.of(['Set-Cookie', setCookie]),
+    fields: cookies.lines,
     facts: { cause, cookies: count, bytes, because, stateCookie: state.flows.length > 0 },
   })
 }
@@ -182,7 +178,7 @@ export async function lostSession(
 function likelyCause(
   saml: Saml,
   { fields, secure }: Request,
-  { count, state: { last } }: { readonly count: number; readonly state: LoginState },
+  { count, state: { last } }: { readonly count: number; readonly state: Pick<LoginState, 'last'> },
 ): 'session_short' | 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
   if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'

@@ -25,8 +25,8 @@ import { isOwnPost } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import type { NotKept } from '../pages/failures.ts'
 import type { Session } from '../session/token.ts'
+import { flowIdIn, idLengths, ownerOf } from './cookies.ts'
 import type { Form, WithheldForm } from './kept-forms.ts'
-import { dropFlow, flowIdIn, idLengths, ownerOf, stateOf } from './login-state.ts'
 import type { Saml } from './parts.ts'
 
 /** The three media types that an HTML form can have. */
@@ -140,12 +140,13 @@ export async function resubmit(
   if (!isOwnPost(request, saml.config().baseUrl)) {
     return { refuse: notSent(saml, request, { because: 'foreign', target: '/' }) }
   }
-  const state = stateOf(saml, request)
-  const key = state.flows.find(flow => flow.id === id)?.form
+  const cookies = saml.cookies(request)
+  const key = cookies.flow(id)?.form
   const place = { owner: ownerOf(session), target }
   const taken =
     key === undefined ? ({ because: 'gone' } as const) : await saml.forms.take(id, key, place)
-  const setCookie = Fields.of(['Set-Cookie', dropFlow(id)])
+  cookies.drop(id)
+  const setCookie = cookies.lines
   if ('because' in taken) {
     return { refuse: notSent(saml, request, { ...taken, target, fields: setCookie }) }
   }

@@ -4,43 +4,25 @@
 
 import { X509Certificate } from 'node:crypto'
 import { attempt } from '../../errors.ts'
-import { OriginClient } from '../../http/client/client.ts'
-import { singleParent } from '../../http/client/dialling/parents.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import { Allowance } from '../../http/server/gather.ts'
 import { type Route, router } from '../../http/server/router.ts'
-import { isPublicAddress } from '../../ip.ts'
 import type { IdpMetadata } from '../../saml/metadata/idp-metadata.ts'
 import { spMetadataXml } from '../../saml/metadata/sp-metadata.ts'
 import { signElementBehind } from '../../saml/signature/sign.ts'
-import {
-  publishedCertificates,
-  publishedFor,
-  type SamlKeyPair,
-  signingKey,
-} from '../keys/dynamic-config.ts'
+import { IdpLink, type IdpSubstitutes } from '../idp/idp-link.ts'
+import { publishedCertificates, type SamlKeyPair } from '../keys/dynamic-config.ts'
 import { documentResponse, type OwnDocument } from '../pages/own-document.ts'
-import { UnreadAttributes } from '../session/unread-attributes.ts'
 import { takeAssertion } from './acs.ts'
-import { IdpMetadataSource } from './idp-metadata-source.ts'
+import { type LoginKind, loginAddress, returnPath, safeReturn } from './addresses.ts'
 import { KeptForms } from './kept-forms.ts'
-import { askAboutForm, type LoginStart, signsRequests, startLogin } from './login.ts'
-import { lastOwner } from './login-state.ts'
-import {
-  decryptionTries,
-  type LoginKind,
-  loginAddress,
-  returnPath,
-  type Saml,
-  type SamlParts,
-  safeReturn,
-} from './parts.ts'
+import { askAboutForm, type LoginStart, startLogin } from './login.ts'
+import type { Saml, SamlParts } from './parts.ts'
 import { comeBack } from './redirect-endpoint.ts'
-import { openReplayCache, type UsedIds } from './replay-cache.ts'
 import { type FormSender, type Resubmission, resubmit } from './resubmission.ts'
 import { logout } from './slo.ts'
-import { loginBounds, logoutBounds, WorkerPool } from './worker/pool.ts'
+import { openUsedIds, UsedAnswers, type UsedIds } from './used-answers.ts'
 
 /** Moments for the metrics page, since the epoch; undefined when there is none. */
 export type SamlReadings = Readonly<ReturnType<typeof readingsOf>>
@@ -55,11 +37,7 @@ export type CreateSamlService = (parts: SamlParts) => Promise<SamlService>
 const FORMS = 128 * 1024 * 1024
 
 /** The parts that tests replace. */
-export interface SamlSubstitutes {
-  /** Fetches the metadata; closed with the service. */
-  readonly origin?: OriginClient
-  /** Verify messages; not closed with the service. */
-  readonly verifiers?: Saml['verifiers']
+export interface SamlSubstitutes extends IdpSubstitutes {
   /** Used IDs that several processes share; closed with the service. */
   readonly usedIds?: UsedIds
 }
@@ -69,36 +47,15 @@ export interface SamlSubstitutes {
  * IdP is not known, not even from the cache.
  */
 export async function createSamlService(parts: SamlParts, substitutes: SamlSubstitutes = {}) {
-  const { clock, log, config } = parts
-  const { idpMetadataProxy: parent } = config()
-  const origin =
-    substitutes.origin ??
-    new OriginClient({
-      clock,
-      isPublic: isPublicAddress,
-      limits: { perOrigin: 2, free: 2 },
-      parents: parent && singleParent(parent),
-    })
+  const { clock, log, config, keys, shared, ...common } = parts
   const inUse = ({ entityId }: IdpMetadata) => parts.sessions.useIssuer(entityId)
-  const source = await IdpMetadataSource.open({ ...parts, origin, inUse }).catch(async error => {
-    await origin.close()
-    throw error
-  })
-  const verifiers = substitutes.verifiers ?? {
-    login: new WorkerPool(clock, loginBounds),
-    logout: new WorkerPool(clock, logoutBounds),
-  }
-  const replayCache =
-    substitutes.usedIds ?? (await openReplayCache({ path: config().usedIdsPath, clock, log }))
-  parts.shared?.refillFrom(replayCache)
+  const idp = await IdpLink.open({ ...parts, inUse }, substitutes)
+  const usedIds =
+    substitutes.usedIds ?? (await openUsedIds({ path: config().usedIdsPath, clock, log }))
+  const used = new UsedAnswers(usedIds, shared)
   const saml: Saml = {
-    ...parts,
-    source,
-    verifiers,
-    beginTries: decryptionTries(parts.shared),
-    replayCache,
-    forms: new KeptForms(clock, parts.random, parts.shared?.forms),
-    unread: new UnreadAttributes(clock),
+    ...{ ...common, clock, log, config, idp, used },
+    forms: new KeptForms(clock, parts.random, shared?.forms),
     room: new Allowance(FORMS),
   }
   return {
@@ -117,45 +74,43 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
     loginAddress: (returnTo: string, how?: LoginKind) =>
       loginAddress(config().baseUrl, returnTo, how),
     /** Answers the paths of SAML; undefined for every other path. `path` is the exact path of the target, without query. */
-    handle: router(routesOf(saml)),
+    handle: router(routesOf(saml, keys)),
     /** Whether the sender of a form is known; undefined when a browser cannot come back to its address, so that it is not kept. */
     formSender(request: Request, returnTo: string): FormSender | undefined {
       if (safeReturn(returnTo) !== returnTo) return undefined
-      return lastOwner(saml, request) === undefined ? 'unknown' : 'known'
+      return saml.cookies(request).owner === undefined ? 'unknown' : 'known'
     },
     /** The request for the backend in place of a post of our own page, or the page that says why there is none. */
     resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
     /** The problems that keep logins from working now, a sentence each, for readiness; empty when there are none. */
     problems(): readonly string[] {
-      const keys = saml.keys.saml().length > 0 ? [] : ['there is no SAML key pair']
-      return [...source.problems(), ...keys]
+      const pairs = keys.saml().length > 0 ? [] : ['there is no SAML key pair']
+      return [...idp.metadata.problems(), ...pairs]
     },
     /** The present problem of the metadata that keeps no login from working, for the administrator. */
-    remark: () => source.remark,
+    remark: () => idp.metadata.remark,
     /** Looks whether the metadata file has changed since it was read. Never throws. */
-    checkMetadataFile: () => source.checkFile(),
+    checkMetadataFile: () => idp.metadata.checkFile(),
     /** The identity provider in use. */
-    idp: () => source.last,
+    idp: () => idp.metadata.last,
     /** The attributes of the last login that nothing read. */
-    unreadAttributes: () => saml.unread.last,
+    unreadAttributes: () => parts.sessions.lastUnread,
     /** Figures for the metrics page, such as the moment the IdP's newest certificate ends. Quick, never throws. */
-    readings: () => readingsOf(saml),
+    readings: () => readingsOf(idp, keys),
     /** Ends the refresh loop and the worker threads. */
     async close() {
-      source.close()
-      const own = substitutes.verifiers === undefined ? Object.values(verifiers) : []
-      const closing = own.map(verifier => verifier.close())
-      await Promise.all([...closing, origin.close(), saml.replayCache.close()])
+      await Promise.all([idp.close(), used.close()])
     },
   }
 }
 
-function readingsOf(saml: Saml) {
-  const { source, keys } = saml
-  const ends = (source.last?.keys ?? []).map(key => key.ends)
+type OwnKeys = SamlParts['keys']
+
+function readingsOf({ metadata }: IdpLink, keys: OwnKeys) {
+  const ends = (metadata.last?.keys ?? []).map(key => key.ends)
   return {
-    metadataFetched: source.fetchedAt,
-    metadataValidUntil: source.last?.validUntil,
+    metadataFetched: metadata.fetchedAt,
+    metadataValidUntil: metadata.last?.validUntil,
     idpCertificateEnds: ends.length === 0 ? undefined : Math.max(...ends),
     ownCertificateEnds: attempt(() =>
       Date.parse(new X509Certificate(keys.saml()[0]?.certificate ?? '').validTo),
@@ -163,11 +118,11 @@ function readingsOf(saml: Saml) {
   }
 }
 
-function routesOf(saml: Saml): readonly Route[] {
+function routesOf(saml: Saml, keys: OwnKeys): readonly Route[] {
   const signed = lastSigned()
   const metadata = async (request: Request) =>
-    documentResponse(request, await metadataOf(saml, signed))
-  const certificate = async (request: Request) => documentResponse(request, certificateOf(saml))
+    documentResponse(request, await metadataOf(saml, keys, signed))
+  const certificate = async (request: Request) => documentResponse(request, certificateOf(keys))
   return [
     { method: 'GET', path: '/saml/metadata.xml', handle: metadata },
     { method: 'GET', path: '/saml/metadata', handle: metadata },
@@ -180,13 +135,15 @@ function routesOf(saml: Saml): readonly Route[] {
   ]
 }
 
-async function metadataOf(saml: Saml, signed: ReturnType<typeof lastSigned>): Promise<OwnDocument> {
-  const config = saml.config()
-  const pairs = saml.keys.saml()
-  const now = saml.clock.now()
-  const signs = signsRequests(config, saml.source.last)
-  const { xml, id } = spMetadataXml(config, publishedCertificates(pairs, now), { signs, now })
-  const key = config.signMetadata ? signingKey(pairs, now, publishedFor.saml) : undefined
+async function metadataOf(
+  { config, clock, idp }: Saml,
+  keys: OwnKeys,
+  signed: ReturnType<typeof lastSigned>,
+): Promise<OwnDocument> {
+  const now = clock.now()
+  const published = publishedCertificates(keys.saml(), now)
+  const { xml, id } = spMetadataXml(config(), published, { signs: idp.signsRequests, now })
+  const key = config().signMetadata ? idp.signingKey : undefined
   return {
     type: 'application/samlmetadata+xml',
     bytes: Buffer.from(key === undefined ? xml : await signed(xml, { id, key })),
@@ -212,8 +169,8 @@ function lastSigned() {
   }
 }
 
-function certificateOf(saml: Saml): OwnDocument {
-  const [newest] = saml.keys.saml()
+function certificateOf(keys: OwnKeys): OwnDocument {
+  const [newest] = keys.saml()
   return {
     type: 'application/x-pem-file',
     bytes: Buffer.from(newest?.certificate ?? ''),

@@ -6,38 +6,23 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
-import type {
-  LogoutMessage,
-  LogoutRequest,
-  LogoutResponse,
-} from '../../saml/binding/logout-message.ts'
+import type { LogoutRequest, LogoutResponse } from '../../saml/binding/logout-message.ts'
 import { logoutRequestXml, logoutResponseXml } from '../../saml/binding/message-xml.ts'
-import {
-  checkRedirectSignature,
-  type RedirectMessage,
-  readRedirect,
-} from '../../saml/binding/redirect.ts'
+import { readRedirect } from '../../saml/binding/redirect.ts'
 import { isSameAddress } from '../../saml/response/check-assertion.ts'
 import type { MessageHead } from '../../saml/response/read-assertion.ts'
-import type { ResponseRules } from '../../saml/response/verify-response.ts'
 import { decodeBase64 } from '../../saml/xml/encoding.ts'
 import { formatInstant } from '../../saml/xml/instant.ts'
 import { type Difference, logoutLimits } from '../../saml/xml/message.ts'
 import { shortName, status } from '../../saml/xml/vocabulary.ts'
 import { isByWorker } from '../access/navigation.ts'
+import type { SentLogout } from '../idp/idp-link.ts'
 import type { Sentence } from '../pages/language.ts'
+import { loginAddress } from './addresses.ts'
+import { AGAIN, formPage, isAgain, readPost, sendMessage } from './bindings.ts'
 import { challenge } from './login-needed.ts'
-import { keepKnown, stateOf } from './login-state.ts'
-import { loginAddress, newHead, type Saml } from './parts.ts'
-import { AGAIN, isAgain, readPost } from './post.ts'
+import { clientOf, newHead, type Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
-import { useOnce } from './replay-cache.ts'
-import { formPage, sendMessage } from './send.ts'
-import { clientOf, verify } from './verify.ts'
-import type { Client } from './worker/pool.ts'
-
-/** A message by either binding; only HTTP-Redirect has a signature beside the message. */
-type Message = RedirectMessage & { readonly binding: 'redirect' | 'post' }
 
 /** Answers GET and POST /saml/slo. */
 export async function logout(saml: Saml, request: Request): Promise<Response> {
@@ -51,7 +36,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
 }
 
 /** The message of a request by either binding, if there is one. */
-async function messageIn(saml: Saml, request: Request): Promise<Message | Refusal | undefined> {
+async function messageIn(saml: Saml, request: Request): Promise<SentLogout | Refusal | undefined> {
   const { method, target, fields } = request
   if (method !== 'POST') {
     const message = readRedirect(target.form === 'origin' ? target.query : undefined)
@@ -117,12 +102,12 @@ function isUnmeant({ fields }: Request): boolean {
   return place !== undefined && !['document', 'iframe', 'frame', 'empty'].includes(place)
 }
 
-async function takeMessage(saml: Saml, request: Request, message: Message): Promise<Response> {
-  if (saml.source.current() === undefined) {
+async function takeMessage(saml: Saml, request: Request, message: SentLogout): Promise<Response> {
+  if (saml.idp.current === undefined) {
     return logoutRefused(saml, request, { code: 'idp_metadata' })
   }
   const { name, signature } = message
-  const state = stateOf(saml, request)
+  const { state } = saml.cookies(request)
   // Without a signature a message by redirect can only be refused, unless it answers a logout that this browser has begun.
   const awaited = name === 'SAMLResponse' && state.logout !== undefined
   const hopeless = signature === undefined && !awaited && !saml.config().allowUnsignedLogout
@@ -132,7 +117,7 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     return logoutRefused(saml, request, { code: 'signature_missing', findings: [finding] })
   }
   const client = clientOf(saml, request, state.cookieState === 'state')
-  const read = await verify(saml, rules => readMessage(saml, message, { rules, client }))
+  const read = await saml.idp.verifyLogout(message, client)
   if (!read.ok) return logoutRefused(saml, request, read.refusal)
   if (name === 'SAMLRequest' && read.kind === 'LogoutRequest') {
     return answerRequest(saml, read, { request, message })
@@ -142,41 +127,20 @@ async function takeMessage(saml: Saml, request: Request, message: Message): Prom
     : logoutRefused(saml, request, { code: 'logout_form' })
 }
 
-/** Reads a message. With HTTP-Redirect only the signature over the query counts, and `signed` speaks of that one. */
-async function readMessage(
-  saml: Saml,
-  message: Message,
-  { rules, client }: { readonly rules: ResponseRules; readonly client: Client },
-): Promise<LogoutMessage> {
-  const { bytes, binding } = message
-  const because = checkRedirectSignature(message, rules)
-  const signed = because === undefined
-  if (!signed && because !== 'signature_missing') {
-    const finding = {
-      what: 'SigAlg and Signature',
-      expected: 'a signature by a key of the IdP, with RSA, RSA-PSS or ECDSA and SHA-256 or better',
-      received: message.signature?.algorithm ?? '(nothing)',
-    }
-    return { ok: false, because, problem: 'the signature over the query does not hold', finding }
-  }
-  const job = { kind: 'logout', bytes, rules: { ...rules, signedOutside: signed } } as const
-  const read = await saml.verifiers.logout.run(job, client)
-  return read.ok && binding === 'redirect' ? { ...read, signed } : read
-}
-
 /** Ends the local session, and begins single logout when there was one and the IdP offers it. */
 async function begin(saml: Saml, request: Request): Promise<Response> {
   const session = await saml.sessions.read(request)
   // The last login is forgotten, so that signing in again after a logout does not count as a loop.
-  const { last, logout } = stateOf(saml, request)
-  const cookies = saml.sessions.end(request)
-  const fields =
-    last === undefined ? cookies : cookies.plus('Set-Cookie', keepKnown(saml, { logout }))
+  const cookies = saml.cookies(request)
+  const { last, logout } = cookies.state
+  if (last !== undefined) cookies.know({ logout })
+  const ended = saml.sessions.end(request)
+  const fields = Fields.of(...ended, ...cookies.lines)
   if (session === undefined) return signedOut(saml, request, { where: 'unknown', fields })
   await saml.sessions.revoke({ sessionId: session.id })
   saml.count('logout')
   saml.log.info('signed out', { request: request.id, session: session.id, by: 'person' })
-  const idp = saml.source.current()
+  const idp = saml.idp.current
   const [endpoint] = idp?.singleLogout ?? []
   const { nameId, sessionIndex } = session
   if (endpoint === undefined || nameId === undefined || session.issuer !== idp?.entityId) {
@@ -186,12 +150,13 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
   const { id } = head
   const notOnOrAfter = head.issued + 300_000
   const xml = logoutRequestXml({ ...head, nameId, sessionIndex, notOnOrAfter })
+  cookies.know({ logout: id })
   return sendMessage(saml, {
     ...signingOut,
     request,
     to: endpoint,
     message: { name: 'SAMLRequest', xml, id },
-    fields: cookies.plus('Set-Cookie', keepKnown(saml, { logout: id })),
+    fields: Fields.of(...ended, ...cookies.lines),
   })
 }
 
@@ -207,7 +172,7 @@ const signingOut = {
 async function answerRequest(
   saml: Saml,
   message: LogoutRequest,
-  arrived: { readonly request: Request; readonly message: Message },
+  arrived: { readonly request: Request; readonly message: SentLogout },
 ): Promise<Response> {
   const { request } = arrived
   const { relayState } = arrived.message
@@ -230,7 +195,7 @@ async function answerRequest(
   const used = [`logout ${message.id}`]
   // Messages that any client can send must not fill the replay cache, or no login would be accepted any more.
   const once = { ids: used, until, ownListSuffices: true }
-  if (signed && (await useOnce(saml, once)) !== 'first') return refuse('replay')
+  if (signed && (await saml.used.use(once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')
 
   const named = { issuer, nameId: nameId.value, sessionIndexes }
@@ -246,7 +211,7 @@ async function answerRequest(
   const fields = meant ? saml.sessions.end(request) : undefined
   saml.count('logout')
   saml.log.info('signed out', { request: request.id, session: session?.id, by: 'idp', meant })
-  const [endpoint] = saml.source.current()?.singleLogout ?? []
+  const [endpoint] = saml.idp.current?.singleLogout ?? []
   if (endpoint === undefined) return signedOut(saml, request, { where: 'yes', fields })
   const { binding, location: usual, responseLocation: location = usual } = endpoint
   const head = { ...newHead(saml, location), inResponseTo: message.id }
@@ -270,7 +235,7 @@ async function answerRequest(
  */
 function postedAgain(
   saml: Saml,
-  { request, message }: { readonly request: Request; readonly message: Message },
+  { request, message }: { readonly request: Request; readonly message: SentLogout },
 ): Response | undefined {
   const { binding, bytes, relayState } = message
   if (binding !== 'post' || !/^[\x20-\x7e]*$/.test(relayState ?? '')) return undefined
@@ -285,7 +250,7 @@ function postedAgain(
 
 /** The origins of the IdP. Some sign out by hidden frames: their page shows ours, which sends the answer on and nothing else. */
 function originsOf(saml: Saml): readonly string[] {
-  const { singleLogout = [], singleSignOn = [] } = saml.source.current() ?? {}
+  const { singleLogout = [], singleSignOn = [] } = saml.idp.current ?? {}
   const locations = [...singleLogout, ...singleSignOn].map(({ location }) => location)
   return [...new Set(locations.map(location => new URL(location).origin))]
 }
@@ -299,7 +264,7 @@ async function takeAnswer(
   const problem = checkHead(saml, message)
   if (problem !== undefined) return logoutRefused(saml, request, problem)
   const { signed, inResponseTo } = message
-  const { logout } = stateOf(saml, request)
+  const { logout } = saml.cookies(request).state
   const ours = logout !== undefined && inResponseTo === logout
   const facts = { request: request.id, status: shortName(message.status), signed, ours }
   saml.log.info('single logout was answered', facts)
@@ -326,7 +291,7 @@ function checkHead(saml: Saml, message: MessageHead): Refusal | undefined {
   if (id === '') {
     return wrong(message, 'version', { what: 'ID', expected: 'an ID', received: NOTHING })
   }
-  const expected = saml.source.current()?.entityId ?? ''
+  const expected = saml.idp.current?.entityId ?? ''
   if (issuer === undefined || issuer !== expected) {
     return wrong(message, 'issuer', { what: 'Issuer', expected, received: issuer ?? NOTHING })
   }

@@ -24,14 +24,14 @@ import type { GroupTable } from './group-names.ts'
 import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
 import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
-import { type UnreadAttribute, unreadAttributes } from './unread-attributes.ts'
+import { type UnreadAttribute, UnreadAttributes, unreadAttributes } from './unread-attributes.ts'
 
 export type EstablishedSession =
   | {
       readonly setCookie: Fields
       readonly session: Session
-      /** The attributes of the assertion that nothing reads. */
-      readonly unread: readonly UnreadAttribute[]
+      /** The names of attributes of the assertion that nothing reads, for the log, once a minute. */
+      readonly unread: readonly string[] | undefined
     }
   | { readonly refuse: Response }
 
@@ -94,8 +94,16 @@ export class Sessions {
   /** The entity ID of the identity provider whose sessions are valid; undefined until its metadata has been read. */
   #issuer: string | undefined
 
+  readonly #unread: UnreadAttributes
+
   constructor(options: SessionsOptions) {
     this.#options = options
+    this.#unread = new UnreadAttributes(options.clock)
+  }
+
+  /** The attributes of the last login that nothing read. */
+  get lastUnread(): readonly UnreadAttribute[] {
+    return this.#unread.last
   }
 
   /**
@@ -146,7 +154,7 @@ export class Sessions {
       return { refuse: this.#tooLarge(request, session, written.tooLarge) }
     }
     this.#newest.set(session.browser, session)
-    const unread = unreadAttributes(subject.attributes, config.identity)
+    const unread = this.#unread.take(unreadAttributes(subject.attributes, config.identity))
     return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session, unread }
   }
 

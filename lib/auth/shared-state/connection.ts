@@ -1,21 +1,15 @@
 /**
- * One connection to the node of the shared store that accepts writes, by @redis/client. It is used until its first error, and
- * then closed.
- *
- * # Facts about @redis/client 6.3.1
- * - The timeout of a command ends when the command is written, so it does not cover the wait for the answer. Our timeout does.
- * - After an answer that cannot be read the client goes on with the next bytes, and answers could reach other questions. So the first `error`
- *   ends the connection.
- * - It has no bound on an answer. The bytes are counted on its socket.
- * - It allocates a list as soon as the list's length arrives: eight lengths in a hundred bytes took 2 GB. So our code adds up
- *   the lengths first.
- * - It waits for a lost connection with commands in a queue, and dials again by itself. Both are off: store-link.ts does that.
+ * One connection to the node of the shared store that accepts writes. It is used until its first error, and then closed: answers come in
+ * the order of the questions, so after an answer that cannot be read the next ones could reach other questions.
  */
-import { createClient, ErrorReply } from '@redis/client'
+import { once } from 'node:events'
+import { connect as connectSocket, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { Failure } from '../../errors.ts'
 import type { StateConfig } from '../config/config.ts'
+import { AnswerReader, commandText, ErrorReply } from './resp.ts'
 
 /** The address of a store, and the user there. */
 interface StoreAddress
@@ -40,13 +34,6 @@ export class StoreRefusal extends Failure {
   }
 }
 
-/** The most bytes between two answers. */
-const LARGEST_ANSWER = 8 * 1024 * 1024
-/** The most elements of all lists between two answers. */
-const MOST_ELEMENTS = 100_000
-/** The start of a list in RESP. A start without its end continues in the next chunk. */
-const LISTS = /[*%~>|]\+?(\d+)\r/g
-const UNFINISHED = /[*%~>|]\+?\d*$/
 /** The most commands that wait for their answers. */
 const MOST_WAITING = 1000
 
@@ -107,116 +94,102 @@ export async function connect(
   return connection
 }
 
-function clientFor(address: StoreAddress) {
-  const { host, port, database, user, password, tls, authorities } = address
-  return createClient({
-    RESP: 2,
-    socket: {
-      host,
-      port,
-      reconnectStrategy: false,
-      ...(tls ? { tls: true, ca: authorities === undefined ? undefined : [...authorities] } : {}),
-    },
-    ...(user === undefined ? {} : { username: user }),
-    ...(password === undefined ? {} : { password }),
-    database,
-    disableOfflineQueue: true,
-    disableClientInfo: true,
-    maintNotifications: 'disabled',
-    commandsQueueMaxLength: MOST_WAITING,
+function socketFor({ host, port, tls, authorities }: StoreAddress): Socket {
+  const at = { host, port, noDelay: true, keepAlive: true }
+  if (!tls) return connectSocket(at)
+  return connectTls({
+    ...at,
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ...(authorities === undefined ? {} : { ca: [...authorities] }),
   })
 }
 
+/** A question on its way. */
+interface Question {
+  readonly answer: (answer: unknown) => void
+  readonly fail: (because: unknown) => void
+}
+
 export class Connection {
+  readonly #address: StoreAddress
   readonly #clock: Clock
-  readonly #password: string | undefined
-  readonly #client: ReturnType<typeof clientFor>
-  #sinceAnswer = 0
-  #elements = 0
-  #unfinished = ''
+  readonly #socket: Socket
+  readonly #questions: Question[] = []
   #end: (error: unknown) => void = () => {}
   #ended: unknown
   /** Settles with the reason when the connection has ended. */
   readonly closed: Promise<unknown>
 
   constructor(address: StoreAddress, clock: Clock) {
+    this.#address = address
     this.#clock = clock
-    this.#password = address.password
-    this.#client = clientFor(address)
     this.closed = new Promise(resolve => {
       this.#end = resolve
     })
-    this.#client.on('error', error => {
-      // The client throws a TypeError when an answer arrives without a question.
-      const unasked = error instanceof TypeError
-      this.destroy(unasked ? new Error('the store answers what was not asked') : error)
+    const reader = new AnswerReader(answer => {
+      const question = this.#questions.shift()
+      if (question === undefined) throw new Error('the store answers what was not asked')
+      question.answer(answer)
     })
-    this.#client.on('end', () => this.destroy(new Error('the store has closed the connection')))
-    const socket = this.#client._ejectSocket()
-    socket.on('data', (chunk: Buffer) => {
-      this.#sinceAnswer += chunk.length
-      if (this.#sinceAnswer > LARGEST_ANSWER) {
-        this.destroy(new Error(`an answer has more than ${LARGEST_ANSWER} bytes`))
+    this.#socket = socketFor(address)
+    this.#socket.on('data', (chunk: Buffer) => {
+      try {
+        if (this.#ended === undefined) reader.take(chunk)
+      } catch (error) {
+        this.destroy(error)
       }
-      const text = this.#unfinished + chunk.toString('latin1')
-      for (const [, length] of text.matchAll(LISTS)) this.#elements += Number(length)
-      this.#unfinished = UNFINISHED.exec(text.slice(-20))?.[0] ?? ''
-      if (this.#elements > MOST_ELEMENTS) {
-        this.destroy(new Error(`an answer has lists of more than ${MOST_ELEMENTS} elements`))
-      }
-      // The client reads this chunk next, so it is emptied when the connection has ended.
-      if (this.#ended !== undefined) chunk.fill(0)
     })
-    this.#client._insertSocket(socket)
+    this.#socket.on('error', error => this.destroy(error))
+    this.#socket.on('close', () => this.destroy(new Error('the store has closed the connection')))
   }
 
   async open(within: Milliseconds): Promise<void> {
-    const opened = this.#client.connect().then(() => true)
+    const opened = this.#signIn().then(() => true)
     const timely = await resultInTime(opened, this.#clock, within).catch((error: unknown) => {
-      throw this.#whyEnded(error)
+      this.destroy(error)
+      throw this.#ended
     })
-    if (timely === true && this.#ended === undefined) return
+    if (timely === true) return
     this.destroy(new Error(`the store has not answered in ${within} ms`))
     throw this.#ended
+  }
+
+  async #signIn(): Promise<void> {
+    const { user, password, database, tls } = this.#address
+    const connected = once(this.#socket, tls ? 'secureConnect' : 'connect')
+    await Promise.race([connected, this.closed])
+    if (this.#ended !== undefined) throw this.#ended
+    if (password !== undefined) {
+      await this.ask(['AUTH', ...(user === undefined ? [] : [user]), password])
+    }
+    if (database !== 0) await this.ask(['SELECT', String(database)])
   }
 
   /** The answer to a command, without a deadline. Throws a StoreRefusal, or the reason why the connection has ended. */
   async ask(command: readonly string[]): Promise<unknown> {
     if (this.#ended !== undefined) throw this.#ended
-    try {
-      const answer: unknown = await this.#client.sendCommand([...command])
-      this.#answered()
-      return answer
-    } catch (error) {
-      if (!(error instanceof ErrorReply)) throw this.#whyEnded(error)
-      this.#answered()
-      throw new StoreRefusal(command[0] ?? '', error)
-    }
-  }
-
-  #answered(): void {
-    this.#sinceAnswer = 0
-    this.#elements = 0
+    if (this.#questions.length >= MOST_WAITING) throw new Error('too many commands wait')
+    const answer = await new Promise<unknown>((resolve, reject) => {
+      this.#questions.push({ answer: resolve, fail: reject })
+      this.#socket.write(commandText(command))
+    })
+    if (!(answer instanceof ErrorReply)) return answer
+    throw new StoreRefusal(command[0] ?? '', this.#withoutPassword(answer))
   }
 
   /** Ends the connection, and with it all questions that wait. */
   destroy(because: unknown): void {
     if (this.#ended !== undefined) return
-    this.#ended = this.#withoutPassword(because)
-    this.#end(this.#ended)
-    this.#client.destroy()
-  }
-
-  /** The first reason is kept, because the client rejects waiting commands with an error of its own. */
-  #whyEnded(error: unknown): unknown {
-    return this.#ended ?? this.#withoutPassword(error)
+    this.#ended = because
+    this.#end(because)
+    this.#socket.destroy()
+    for (const { fail } of this.#questions.splice(0)) fail(because)
   }
 
   /** A server that does not know a command answers with the beginning of its arguments, which may be the password. */
-  #withoutPassword(error: unknown): unknown {
-    const password = this.#password
-    if (password === undefined || !(error instanceof Error)) return error
-    const hasIt = error.message.includes(password.slice(0, 20))
+  #withoutPassword(error: Error): Error {
+    const { password } = this.#address
+    const hasIt = password !== undefined && error.message.includes(password.slice(0, 20))
     return hasIt
       ? new Error(`${error.message.split(' ', 1)[0]} (the answer repeats the password)`)
       : error

@@ -1,6 +1,7 @@
 /**
  * Watches whether the shared store throws keys away when its memory is full. A used ID that is gone lets its assertion through once
- * more, at another instance. A store can be set so at any moment, so it is asked when it arrives and each minute.
+ * more, at another instance. A store can be set so at any moment, and its access list can be changed, so it is asked when it arrives and
+ * each minute. The link logs a refusal once.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -32,8 +33,6 @@ export class EvictionWatch {
   readonly #log: Logger
   readonly #stop: () => void
   #last: MemoryPolicy | undefined
-  /** Whether the store has refused INFO. It is not asked again then, or the log would have a line each minute. */
-  #isRefused = false
 
   constructor(
     link: Pick<StoreLink, 'askLater'>,
@@ -46,9 +45,7 @@ export class EvictionWatch {
 
   /** Asks the store. Never throws. */
   async look(): Promise<void> {
-    if (this.#isRefused) return
     const asked = await this.#link.askLater(['INFO'])
-    this.#isRefused = !asked.ok && asked.because === 'refused'
     const now = asked.ok ? memoryPolicy(String(asked.answer)) : undefined
     if (now === undefined) return
     const before = this.#last

@@ -14,31 +14,33 @@ import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
+import {
+  decideFetch,
+  type FetchDecision,
+  isInsisting,
+  provenEntry,
+  type Revalidation,
+} from '../decide/decide.ts'
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import {
-  type FetchOutcome,
-  type IncomingContent,
-  type OriginAnswer,
-  proofOf,
-  type WantedFile,
-  WrongContent,
-} from '../fetch/found.ts'
-import { type Ask, askForHead, originName } from '../fetch/origin-question.ts'
+import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
+import { type Ask, askForHead } from '../fetch/origin-question.ts'
+import { originName } from '../fetch/question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
+import type { WantedFile } from '../fetch/wanted-file.ts'
+import { WrongContent } from '../fetch/wrong-content.ts'
 import type { Rules } from '../policy/policy.ts'
-import { mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
+import { choosingFields, mayBeRefused, mayDiffer } from '../rfc9111/client-fields.ts'
 import { allowsStale, type NegativeMemory } from '../rfc9111/lookup.ts'
 import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
-import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { GenerationChoice } from '../suites/updates/places.ts'
 import type { Updates } from '../suites/updates/updates.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
-import { aheadResponse, arrivingRepresentation, choosingFields, originHead } from './from-origin.ts'
+import { aheadResponse, arrivingRepresentation, originHead } from './from-origin.ts'
 import {
   type AllowedRequest,
   represent,
@@ -50,9 +52,9 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'claim' | 'usedBy'>
+  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'>
   readonly updates: Updates
-  readonly choice: GenerationChoice
+  readonly delays: GenerationChoice
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Whether a stored content may answer for a key other than the one it was stored under. */
@@ -64,21 +66,12 @@ interface AnswererParts {
   readonly passed: (allowed: AllowedRequest, because: MissReason) => Promise<Response>
 }
 
-/** The reason why the store has no file to give. */
-type Lacking = Extract<MissReason, 'absent' | 'unreadable'>
-
 export class Answerer {
   readonly #parts: AnswererParts
   readonly #probes = new SingleFlight<unknown>()
 
   constructor(parts: AnswererParts) {
     this.#parts = parts
-  }
-
-  /** Reads the stored entry. It does not read the disk while a fetch of the absent file is under way. */
-  stored(key: string): Reading | Promise<Reading> {
-    const { fetcher, store } = this.#parts
-    return fetcher.isFetchedAnew(key) ? undefined : store.read(key)
   }
 
   /** Answers with the stored copy, synchronously when its content is in memory. A missing content is fetched. */
@@ -99,7 +92,7 @@ export class Answerer {
 
   /** Fetches a file whose stored content cannot be read now. If the origin fails too and the entry still exists, the answer is 503. */
   async #instead(allowed: AllowedRequest, entry: Entry): Promise<Response> {
-    const response = await this.fetchedAnew(allowed)
+    const response = await this.#fetchedAnew(allowed)
     if (!isGone(response.status) && response.status < 500) return response
     const kept = await this.#parts.store.get(entry.key)
     return kept?.digest === entry.digest
@@ -107,58 +100,40 @@ export class Answerer {
       : response
   }
 
-  /**
-   * The entry for a file whose content an index names, with the proof. If the store has this content under another name only, that is an
-   * entry under this name, which the store does not have yet. Changes nothing.
-   */
-  provenEntry(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
-    const { file, claim, directives, now } = allowed
-    const { store, shares } = this.#parts
-    const verified = proofOf({ archive: file.archive, claim })
-    if (claim !== undefined && stored?.digest !== claim.digest) {
-      // Of several right contents the origin has to say which one it has.
-      if (claim.others !== undefined) return stored
-      const here = store.has(claim.digest) && shares(claim.digest, file.key)
-      if (directives.noStore || !here) return stored
-      const received = { requested: now, received: now }
-      const draft = draftEntry(file.key, nothingSaid, received, stored)
-      return finishedEntry(draft, claim, undefined, verified)
-    }
-    if (stored === undefined || stored.verified !== undefined || verified === undefined)
-      return stored
-    return { ...stored, verified }
-  }
-
   /** Stores an entry that `provenEntry` has made from the stored one. Answers the entry that the store has then. */
-  keepProven(proven: Entry | undefined, stored: Entry | undefined): Entry | undefined {
+  keepProven(proven: Entry | undefined, stored: Reading): Reading {
     if (proven === undefined || proven === stored) return stored
     return this.#parts.store.put(proven).stored ? proven : stored
   }
 
-  #settled(allowed: AllowedRequest, stored: Entry | undefined): Entry | undefined {
-    return this.keepProven(this.provenEntry(allowed, stored), stored)
+  /** The stored entry of a file once the store has what an index proves of it. */
+  async #settled(allowed: AllowedRequest): Promise<Entry | undefined> {
+    const stored = await this.#parts.store.get(allowed.file.key)
+    const kept = this.keepProven(provenEntry(allowed, stored, this.#parts), stored)
+    return kept === 'unreadable' ? undefined : kept
   }
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
-  async revalidated(allowed: AllowedRequest, entry: Entry): Promise<Response> {
+  async revalidated(asking: AllowedRequest, decision: Revalidation): Promise<Response> {
+    const { entry, because, pair, slow, asks } = decision
+    const allowed = { ...asking, revalidation: because }
     const { file } = allowed
     const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
-    const signature = await this.#keptSignature(allowed, wanted)
-    if (signature !== undefined) return signature
-    if (fetcher.isSlow(file.uri)) {
-      this.#probe(wanted, entry)
+    const withheld = pair === 'withheld' ? await this.#ofPair(allowed, wanted) : undefined
+    if (withheld !== undefined) return withheld
+    if (slow) {
+      this.#probe(wanted, decision)
       return this.#stale(allowed, entry, 'stale-origin-failed')
     }
-    if (file.archive.detached && allowed.claim !== undefined) {
-      const answer = await this.#signature(allowed, wanted)
-      if (answer !== undefined) return answer
-    }
+    const signature = pair === 'adopted' ? await this.#signature(allowed, wanted) : undefined
+    if (signature !== undefined) return signature
     // A new Release file of an adopted suite is given only when its whole suite is up to date.
     const wait = rules().config.timeouts.revalidation
-    const outcome = updates.governs(entry)
-      ? await updates.check(wanted, entry)
-      : await revalidate(entry, fetcher.fetch(wanted), { clock, wait })
+    const outcome =
+      asks === 'suite'
+        ? await updates.check(wanted, entry)
+        : await revalidate(entry, fetcher.fetch(wanted), { clock, wait })
     switch (outcome.use) {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
@@ -166,7 +141,7 @@ export class Answerer {
         if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(file.uri)
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
-        return this.fetchedAnew(allowed)
+        return this.#fetchedAnew(allowed)
       case 'answer':
         return this.#originSaid(allowed, outcome)
       case 'filling': {
@@ -181,78 +156,75 @@ export class Answerer {
 
   /** Answers with the detached signature that belongs to the client's Release file, after asking the origin about both. */
   async #signature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
-    const { updates, suites, store } = this.#parts
+    const { updates, suites } = this.#parts
     const outcome = await updates.checkSignature(wanted.key)
     if (outcome === undefined) return undefined
     const { key, archive } = allowed.file
     const { client } = allowed.request
-    const claim = await suites.claim({ key, archive, client, stored: wanted.stored })
-    const entry = this.#settled({ ...allowed, claim }, await store.get(key))
+    const { claim } = await suites.mustBe({ key, archive, client, stored: wanted.stored })
+    const entry = await this.#settled({ ...allowed, claim })
     if (entry === undefined) return undefined
     return outcome.use === 'stale'
       ? this.#stale(allowed, entry, outcome.because)
       : this.fromStore(allowed, entry, 'validated')
   }
 
-  /**
-   * The answer to a request for a signature while clients keep a Release file that was adopted without one and the origin may have
-   * another Release file. It is the signature if both turn out to be a pair, else 404. Undefined in all other cases.
-   */
-  async #keptSignature(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
-    const { updates } = this.#parts
-    const { request, file, claim } = allowed
-    const withholds = (): boolean => updates.withholdsSignature(request.client, file.key)
-    if (claim !== undefined || !withholds()) return undefined
+  /** The answer to a request for a withheld signature: the signature if it and its Release file turn out to be a pair, else 404. */
+  async #ofPair(allowed: AllowedRequest, wanted: WantedFile): Promise<Response | undefined> {
     const answer = await this.#signature(allowed, wanted)
-    return withholds() ? withoutFileResponse(allowed, 'signature-withheld') : answer
+    return this.#parts.updates.withholdsSignature(allowed.request.client, wanted.key)
+      ? withoutFileResponse(allowed, 'signature-withheld')
+      : answer
   }
 
   /**
    * Asks a slow origin in the background whether it answers again, with one request at a time for each origin. A Release file changes
    * only together with its suite.
    */
-  #probe(wanted: WantedFile, entry: Entry): void {
+  #probe(wanted: WantedFile, { asks, entry }: Revalidation): void {
     const { updates, fetcher } = this.#parts
     void this.#probes.run(originName(wanted.uri), () =>
-      updates.governs(entry) ? updates.check(wanted, entry) : fetcher.fetch(wanted).found,
+      asks === 'suite' ? updates.check(wanted, entry) : fetcher.fetch(wanted).found,
     )
   }
 
-  async fetched(allowed: AllowedRequest, because: Lacking): Promise<Response> {
+  /** Fetches a file that the store lacks, or says why it may not be fetched. */
+  async fetched(allowed: AllowedRequest, decision: FetchDecision): Promise<Response> {
     const { fetcher, store } = this.#parts
     const { key } = allowed.file
     // A fetch may have ended since the look-up, so a request that would start another one looks again.
-    const arrived = fetcher.isFetching(key) ? undefined : store.peek(key)
+    const looksAgain = decision.because === 'absent' || decision.because === 'unreadable'
+    const arrived = looksAgain && !fetcher.isFetching(key) ? store.peek(key) : undefined
     if (arrived !== undefined) return this.fromStore(allowed, arrived, 'validated-just-now')
-    return this.fetchedAnew(allowed, { because })
+    return this.#fetchedAnew(allowed, decision)
   }
 
-  /** Fetches from the origin without a look-up. `superseded` is a stored copy that is not what an index names. */
-  async fetchedAnew(
+  async #fetchedAnew(
     allowed: AllowedRequest,
-    { superseded, because: lacking = 'absent' }: { superseded?: Entry; because?: Lacking } = {},
+    decision: FetchDecision = decideFetch(allowed, this.#parts, { because: 'absent' }),
   ): Promise<Response> {
-    const { request, file } = allowed
-    const { fetcher, clock, choice, rules } = this.#parts
-    const withheld = file.archive.kind === 'release' ? choice.withholds(file.key) : undefined
-    if (withheld === 'other-form') return withoutFileResponse(allowed, 'suite-withheld')
-    if (withheld !== undefined)
-      return unavailableResponse(allowed, fetchFailure('RELEASE_UNREADABLE', {}))
+    if (decision.use === 'withhold') {
+      return decision.because === 'suite-withheld'
+        ? withoutFileResponse(allowed, decision.because)
+        : unavailableResponse(allowed, fetchFailure(decision.because, {}))
+    }
+    const { file } = allowed
+    const { fetcher, clock, rules } = this.#parts
+    const { superseded, headAlone, because: missing, from } = decision
     const wanted = wantedOf(allowed, superseded)
-    const signature = await this.#keptSignature(allowed, wanted)
+    const signature = decision.pair === undefined ? undefined : await this.#ofPair(allowed, wanted)
     if (signature !== undefined) return signature
     // HEAD is GET without content, and begins no download.
-    const headAlone = request.method === 'HEAD' && !fetcher.isFetching(file.key)
-    const hasCopy = superseded !== undefined || lacking === 'unreadable'
-    const head = headAlone ? await this.#askForHead(allowed, { hasCopy }) : undefined
+    const head = headAlone
+      ? await this.#askForHead(allowed, { hasCopy: missing !== 'absent' })
+      : undefined
     // Another node can have what no origin gives.
-    const mayBeNear = head?.kind === 'failed' && fetcher.mayBeNear(wanted)
+    const mayBeNear = head?.kind === 'failed' && from.includes('bucket')
     const fetching = headAlone && !mayBeNear ? undefined : fetcher.fetch(wanted)
     const found =
       fetching === undefined
         ? head
         : await resultInTime(fetching.found, clock, clientPatience(rules().config.timeouts))
-    const missing = superseded === undefined ? lacking : 'superseded'
     const because = fetching?.joined === true ? 'joined' : missing
     const { origin } = file.about
     switch (found?.kind) {
@@ -304,11 +276,11 @@ export class Answerer {
     allowed: AllowedRequest,
     { gone }: { readonly gone: boolean },
   ): Promise<Response | 'named' | undefined> {
-    const { updates, suites, store } = this.#parts
+    const { updates, suites } = this.#parts
     const { key, archive, about } = allowed.file
     const claim = allowed.claim ?? (await allowed.awaited)
     if (claim && withReleases.has(archive.kind) && (await updates.fetchByDigest(key, claim))) {
-      const entry = this.#settled({ ...allowed, claim }, await store.get(key))
+      const entry = await this.#settled({ ...allowed, claim })
       if (entry?.digest === claim.digest) return this.fromStore(allowed, entry, 'changed')
     }
     const byHash = archive.kind === 'by-hash'
@@ -354,7 +326,7 @@ export class Answerer {
         this.#given(allowed, settled.entry, answer, 'given')
         return
       }
-      allowed.recording?.failed(`its content did not come whole (${settled.failure.code})`)
+      allowed.notes?.failed(`its content did not come whole (${settled.failure.code})`)
       // The caller handles earlier failures.
       if (begun && WrongContent.is(settled.failure)) void this.#otherwise(allowed, { gone: false })
     })
@@ -383,12 +355,12 @@ export class Answerer {
 
   /** Notes which Release file the client has now: the given one, or after a 304 the client's own, which may be newer. */
   #given(
-    { request: { client, fields }, file, recording }: AllowedRequest,
+    { request: { client, fields }, file, notes }: AllowedRequest,
     entry: Entry,
     { status }: Response,
     how: 'given' | 'givenStored',
   ): void {
-    recording?.given(entry)
+    notes?.given(entry)
     if (file.archive.kind !== 'release') return
     const { suites } = this.#parts
     if (status === 304 && !isOwn(entry, fields)) suites.hasAnother(client, entry)
@@ -497,7 +469,6 @@ function wantedOf(
   stored: Entry | undefined,
 ): WantedFile {
   const { key, uri, archive } = file
-  const insist = directives.noCache || directives.maxAge === 0
   return {
     key,
     uri,
@@ -506,7 +477,7 @@ function wantedOf(
     awaited,
     stored,
     via: sharedChain(request.fields, pseudonyms),
-    insist,
+    insist: isInsisting(directives),
   }
 }
 

@@ -18,7 +18,6 @@ import { textResponse, withoutContent } from '../../http/message/reply.ts'
 import { malformedResponse } from '../../http/server/exchanges.ts'
 import type { Logger } from '../../log/log.ts'
 import { isIssuerUnknown } from '../../x509/certificate-problem.ts'
-import type { BuildRefusal, GivenStatus } from '../features/builds/build.ts'
 import { lateAdvice, offlineSentence } from '../fetch/failures.ts'
 import { isRedirect, RedirectRefused } from '../fetch/origin-question.ts'
 import { isAnswer, isOfParent } from '../fetch/revalidation.ts'
@@ -71,7 +70,7 @@ export function originStatusResponse(
   const facts = { ...outcome, ...about }
   const plain = said.gives === true && !ours && about.parent === undefined
   const words = status === 403 ? !plain : hasOwnPhrase(status)
-  const reason = words ? phrase(sentence) : undefined
+  const reason = words ? reasonPhrase(sentence) : undefined
   return sentenceResponse(asked.request, status, sentence, { fields: more, facts, reason })
 }
 
@@ -150,7 +149,7 @@ export function unavailableResponse(asked: Asked, failure: Failure): Response {
   const late = code === 'ORIGIN_FIELDS_TIMEOUT' ? ` ${lateAdvice}.` : ''
   const sentence = `${failure.publicText} (${way})${late}${houseAuthority(failure)}`
   const fields = Fields.of(['X-Cache', 'MISS'], ['Cache-Status', missed({ detail: code })])
-  const reason = phrase(`${failure.publicText}${late}`)
+  const reason = reasonPhrase(`${failure.publicText}${late}`)
   return failedResponse(asked, code, { status: statusOf[code] ?? 503, reason, sentence, fields })
 }
 
@@ -159,14 +158,14 @@ export function withoutTargetResponse(refused: {
   readonly status: number
   readonly sentence: string
 }): Response {
-  return { ...malformedResponse(refused), reason: phrase(refused.sentence) }
+  return { ...malformedResponse(refused), reason: reasonPhrase(refused.sentence) }
 }
 
 /** The most characters of a reason phrase that apt reads. */
 const longestPhrase = 300
 
 /** A sentence as a reason phrase. apt shows the phrase in one line, and no other part of a response. */
-function phrase(sentence: string): string {
+export function reasonPhrase(sentence: string): string {
   return sentence
     .replace(/[^\x20-\x7e]/g, '?')
     .slice(0, longestPhrase)
@@ -200,7 +199,7 @@ export const signatureIsOfAnother =
  * - suite-withheld: clients of a delayed suite do not get its Release file in this form
  * - signature-withheld: clients keep a Release file that was adopted without a signature
  */
-const withoutFile = {
+export const withoutFile = {
   'only-if-cached': [504, 'The file is not stored here and the request forbids to fetch it.'],
   offline: [504, offlineSentence],
   'suite-withheld': [
@@ -213,27 +212,6 @@ const withoutFile = {
 export function withoutFileResponse(asked: Asked, because: keyof typeof withoutFile): Response {
   const [status, sentence] = withoutFile[because]
   return failedResponse(asked, because, { status, sentence })
-}
-
-/** The 409 for a file that a build does not have. The reason phrase has the sentence, because apt shows it. */
-export function notInBuildResponse(
-  asked: Asked,
-  because: BuildRefusal,
-  sentence: string,
-): Response {
-  return failedResponse(asked, because, { status: 409, reason: phrase(sentence), sentence })
-}
-
-/** The answer with a status that a build recorded in place of a file. */
-export function recordedStatusResponse(asked: Asked, { status, location }: GivenStatus): Response {
-  const fields = Fields.of(
-    ['Location', location],
-    ['X-Cache', 'HIT'],
-    ['Cache-Status', formatCacheStatus(cacheName, { hit: true, detail: 'recorded' })],
-  )
-  const facts = { outcome: 'hit', because: 'recorded', ...asked.file.about } as const
-  const sentence = `The build was answered ${status} when it was recorded.`
-  return sentenceResponse(asked.request, status, sentence, { fields, facts })
 }
 
 /** The response when there is no file to give. */
@@ -253,7 +231,7 @@ export function failedResponse(
 /** The 403 for a refusal by the policy, with the sentence that names the rule. */
 export function refusedResponse(request: Request, { deny, sentence }: Refusal): Response {
   const facts = { outcome: 'refused', because: deny } as const
-  return sentenceResponse(request, 403, sentence, { facts, reason: phrase(sentence) })
+  return sentenceResponse(request, 403, sentence, { facts, reason: reasonPhrase(sentence) })
 }
 
 /** The 429 for a request on a connection beyond the limit of its client. */
@@ -263,7 +241,7 @@ export function tooManyConnectionsResponse(request: Request, most: number | unde
   return sentenceResponse(request, 429, sentence, {
     fields: Fields.of(['Retry-After', '2']),
     facts: { outcome: 'refused', because: 'limits.per_client.connections' },
-    reason: phrase(sentence),
+    reason: reasonPhrase(sentence),
   })
 }
 
@@ -290,7 +268,8 @@ export function addressRefusal(origin: string, addresses: string): Refusal {
   }
 }
 
-function sentenceResponse(
+/** A response with a sentence, which HEAD gets without. */
+export function sentenceResponse(
   request: Request,
   status: number,
   sentence: string,
@@ -317,7 +296,7 @@ export function failureResponse(request: Request, error: unknown, log: Logger): 
   if (error instanceof Failure && error.fault !== 'internal') {
     const facts = { outcome: 'failed', because: error.code } as const
     const status = error.fault === 'upstream' ? (statusOf[error.code] ?? 503) : 400
-    const reason = status >= 500 ? phrase(error.publicText) : undefined
+    const reason = status >= 500 ? reasonPhrase(error.publicText) : undefined
     return sentenceResponse(request, status, error.publicText, { facts, reason })
   }
   log.error('a request failed unexpectedly', { id: request.id, error })

@@ -15,12 +15,11 @@ import { type Content, noContent, type Response } from '../../http/message/messa
 import { statusByPreconditions, validatorsOf } from '../../http/message/precondition.ts'
 import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { appendVia } from '../../http/message/via.ts'
-import type { IncomingContent } from '../fetch/found.ts'
+import type { IncomingContent } from '../fetch/fetch-outcome.ts'
 import { longestWait } from '../fetch/late-heads.ts'
 import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
-import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
 import type { MissReason, OutcomeFacts } from '../rfc9111/outcome.ts'
 import { keptFields } from '../rfc9111/stored-response.ts'
@@ -192,18 +191,6 @@ export async function passedResponse(
     })
   const content: Content = { kind: 'stream', length, open }
   return { status, fields, content, facts }
-}
-
-/**
- * The fields of the client that may choose the answer; undefined when none may: files of archives are the same for all, and where this proxy
- * has the credentials of the archive, nothing is passed through.
- */
-export function choosingFields({
-  request: { fields },
-  file: { archive, confinement, underOurAddress },
-}: Pick<AllowedRequest, 'request' | 'file'>): Fields | undefined {
-  if (!isOfNoArchive(archive) || confinement?.credentials !== undefined) return undefined
-  return underOurAddress ? fields.without('Cookie') : fields
 }
 
 /** The client's end-to-end fields. Credentials in the URI become the field Authorization (RFC 3986 section 3.2.1). */

@@ -25,7 +25,6 @@ import {
   unsatisfiedRange,
 } from '../../http/message/range.ts'
 import { textResponse } from '../../http/message/reply.ts'
-import type { BuildRecording } from '../features/builds/builds.ts'
 import type { FileDestination } from '../request/destination.ts'
 import { currentAge, type StoreReason } from '../rfc9111/lookup.ts'
 import type { HitReason, OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -49,12 +48,22 @@ export interface AllowedRequest {
   readonly awaited?: Promise<Claim | undefined> | undefined
   /** The reason for which the origin has not confirmed the stored file that answers, as `OriginTrouble` has it. */
   readonly failure?: string | undefined
-  /** The recording of a build, which notes the answer; undefined when no build is recorded. */
-  readonly recording?: Pick<BuildRecording, 'given' | 'failed'> | undefined
+  /** The reason for which the origin is asked about the stored file that answers. */
+  readonly revalidation?: string | undefined
+  /** The notes of a step around the answer, such as a build that records it. */
+  readonly notes?: AnswerNotes | undefined
   /** Milliseconds since the epoch. */
   readonly now: number
   /** The member of Via for this proxy, such as `1.1 cachesvc`. All answers of a service have the same. */
   readonly via: string
+}
+
+/** The functions by which a step around an answer (answer-step.ts) learns of it. */
+export interface AnswerNotes {
+  /** The client gets this entry or a part of it, or has it already. */
+  readonly given: (entry: Entry) => void
+  /** The answer is not whole, with the reason in words. */
+  readonly failed: (because: string) => void
 }
 
 /** A file with all values that its responses need. */
@@ -164,7 +173,13 @@ export type StoredReason = HitReason | 'changed'
 export function storedRepresentation(
   entry: Entry,
   because: StoredReason,
-  { file, now, via, failure }: Pick<AllowedRequest, 'file' | 'now' | 'via' | 'failure'>,
+  {
+    file,
+    now,
+    via,
+    failure,
+    revalidation,
+  }: Pick<AllowedRequest, 'file' | 'now' | 'via' | 'failure' | 'revalidation'>,
   store: Pick<Store, 'content'>,
 ): Representation {
   const { validators, base, byReason } = answersOf(entry)
@@ -184,6 +199,7 @@ export function storedRepresentation(
       outcome: because === 'changed' ? 'miss' : 'hit',
       because,
       ...(failure !== undefined && { failure }),
+      ...(revalidation !== undefined && { revalidation }),
       ...file.about,
     } satisfies OutcomeFacts,
     open: (first, last) => store.content(entry, first, last ?? entry.size - 1),

@@ -1,47 +1,30 @@
 /**
  * The command line of cachesvc: its commands and options, and the text of `--help`.
  */
-import { day } from '../../async/clock.ts'
-import { type CommandLine, type Program, pathOption } from '../../command-line.ts'
+import {
+  type CommandLine,
+  oneOfWords,
+  type Program,
+  pathOption,
+  withCommands,
+} from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
-import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
+import { features } from '../features.ts'
 
-export type Line = CommandLine<typeof cachesvc>
+export type Line = CommandLine<typeof core>
 
 const listOrders = ['url', 'size', 'used'] as const
 
 export type ListOrder = (typeof listOrders)[number]
 
-const buildFormats = ['bundle', 'list', 'spdx'] as const
-
-export type BuildFormat = (typeof buildFormats)[number]
-
-function oneOf<Word extends string>(words: readonly Word[], what: string) {
-  return (text: string): ReadResult<Word> => {
-    const word = words.find(one => one === text)
-    return word === undefined ? mismatch(text, what) : readResult(word)
-  }
-}
-
-/** A moment as milliseconds since the epoch. A day means its end. */
-function readMoment(text: string): ReadResult<number> {
-  const isDay = /^\d{4}-\d\d-\d\d$/.test(text)
-  const parsed = /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text)
-    ? Date.parse(text)
-    : Number.NaN
-  if (Number.isNaN(parsed))
-    return mismatch(text, 'a day such as 2026-11-01 or a moment such as 2026-11-01T08:00Z')
-  return readResult(isDay ? parsed + day : parsed)
-}
-
-export const cachesvc = {
+/** The commands and options of the core. */
+const core = {
   name: 'cachesvc',
   usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
   about:
     'A caching proxy for APT archives. Files that one machine has fetched are served to the others from the cache, even while the archive cannot be reached. Each response says whether it came from the cache, and why.',
   commands: {
     serve: { summary: 'run the proxy; this is the default' },
-    'verify-repos': { summary: 'check all stored files, remove wrong ones' },
     explain: { operands: 'URL', summary: 'say how a request for URL would be answered, and why' },
     get: { operands: 'URL', summary: 'fetch a file through the running proxy' },
     list: { operands: '[PATTERN]', summary: 'list stored files' },
@@ -51,24 +34,6 @@ export const cachesvc = {
     refresh: {
       operands: 'URL|PATTERN',
       summary: 'have the next request for stored files ask the origin',
-    },
-    changes: {
-      operands: 'ARCHIVE',
-      summary: 'list versions of packages that a delay keeps from clients',
-    },
-    release: {
-      operands: 'ARCHIVE',
-      summary: 'let through what a delay or a hold keeps from clients',
-    },
-    import: {
-      operands: 'FILE|DIR',
-      summary: 'take over a bundle, or packages from another cache',
-    },
-    export: { operands: 'FILE|DIR', summary: 'write stored files as a bundle' },
-    build: {
-      operands: '[ACTION] [NAME] [FILE]',
-      summary:
-        'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
     },
     retention: { summary: 'with --dry-run, list the files that are removed next, and why' },
     reload: { summary: 'have the running proxy read its configuration again' },
@@ -93,34 +58,20 @@ export const cachesvc = {
       help: 'print the configuration in force, with the source of each value and secrets hidden, exit',
     },
     'dry-run': {
-      of: ['verify-repos', 'remove', 'refresh', 'import', 'retention'],
+      of: ['remove', 'refresh', 'retention'],
       help: 'change nothing, only say what would be changed',
     },
-    archive: {
-      of: ['export'],
-      value: 'PLACE',
-      many: true,
-      help: 'only files of this host, or of this host and path; may be repeated',
-    },
     suite: {
-      of: ['export', 'changes', 'release'],
+      of: [],
       value: 'NAME',
       many: true,
       help: 'only this suite, in a bundle with the packages its indexes name; may be repeated',
     },
-    now: { of: ['release'], help: 'let through what waits now; this is the default' },
-    until: {
-      of: ['release'],
-      value: 'DATE',
-      read: readMoment,
-      help: 'let through all that comes until DATE, a day or a moment (ISO 8601), in UTC',
-    },
-    reason: { of: ['release'], value: 'TEXT', help: 'why; it is logged and shown' },
     sort: {
       of: ['list'],
       value: 'ORDER',
       default: 'url',
-      read: oneOf(listOrders, 'url, size or used'),
+      read: oneOfWords(listOrders, 'url, size or used'),
       help: 'list by `url`, by `size`, the largest first, or by last use, `used`, the latest first',
     },
     output: {
@@ -130,15 +81,8 @@ export const cachesvc = {
       read: pathOption,
       help: 'write to FILE and not to standard output',
     },
-    format: {
-      of: ['build'],
-      value: 'FORMAT',
-      default: 'bundle',
-      read: oneOf(buildFormats, 'bundle, list or spdx'),
-      help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
-    },
     json: {
-      of: ['verify-repos', 'list', 'status', 'stats', 'changes', 'build', 'retention'],
+      of: ['list', 'status', 'stats', 'retention'],
       help: 'print JSON',
     },
   },
@@ -158,3 +102,9 @@ networks. To make a machine use it, with PROXY the name of this host:
 Manuals: cachesvc(8), cachesvc.yaml(5). Pages: http://PROXY:3142/_cachesvc/
 `,
 } as const satisfies Program
+
+/** The whole program, with the commands of the features. */
+export const cachesvc = withCommands(
+  core,
+  features.flatMap(({ commands }) => commands ?? []),
+)

@@ -2,17 +2,16 @@
  * The commands of cachesvc. Each command loads its modules when it runs.
  */
 
-import { resolve } from 'node:path'
 import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
 import { problemOf } from '../../errors.ts'
-import { ownName } from '../../files/directory-owner.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/loading/load-config.ts'
+import { features } from '../features.ts'
 import type { Line } from './arguments.ts'
-import { printComplaint } from './terminal.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /** Runs a command. Returns the exit code. */
 export async function command({ run, operands, options }: Line): Promise<ExitCode> {
@@ -34,7 +33,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     if (likely === undefined) return exitCodes.configuration
     if (run === 'socket-unit') return printSocketUnit(likely)
     const { cacheDirectory } = likely
-    const { askService } = await import('./ask.ts')
+    const { askService } = await import('./base/ask.ts')
     await printComplaint(
       `the configuration is wrong; the service of ${cacheDirectory} is asked`,
       'warn',
@@ -56,9 +55,11 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
   }
   if (dumps) return dumpConfig(loaded, options)
   const ask = async (request: object): Promise<ExitCode> => {
-    const { askService } = await import('./ask.ts')
+    const { askService } = await import('./base/ask.ts')
     return askService(config.cacheDirectory, request)
   }
+  const added = features.flatMap(({ commands }) => commands ?? []).find(({ name }) => name === run)
+  if (added !== undefined) return added.run({ operands, options }, { config, features, ask })
   const [of = ''] = operands
   const { json, 'dry-run': dryRun } = options
   switch (run) {
@@ -68,7 +69,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       return serveWith({ config, warnings, file, load: withFiles })
     }
     case 'explain': {
-      const { printExplanation } = await import('./ask.ts')
+      const { printExplanation } = await import('./explain.ts')
       return printExplanation(of, config, options.config)
     }
     case 'get': {
@@ -85,29 +86,6 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       const { printChosen } = await import('./list.ts')
       return printChosen(run, of, config)
     }
-    case 'import': {
-      const { printImport } = await import('./bundle.ts')
-      return printImport(resolve(of), config, { dryRun })
-    }
-    case 'export': {
-      const { printExport } = await import('./bundle.ts')
-      const { archive: archives, suite: suites } = options
-      return printExport(resolve(of), config, { archives, suites })
-    }
-    case 'changes':
-      return ask({ do: run, of, suites: options.suite, json })
-    case 'release': {
-      const { until, now, reason } = options
-      if (now && until !== undefined) {
-        await printComplaint('--now and --until exclude each other')
-        return exitCodes.usage
-      }
-      return ask({ do: run, of, suites: options.suite, until, reason, by: callerName() })
-    }
-    case 'build': {
-      const { runBuild } = await import('./build.ts')
-      return runBuild(operands, config, { json, format: options.format })
-    }
     case 'retention':
       if (dryRun) return ask({ do: run, json })
       await printComplaint(
@@ -120,16 +98,7 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
       return ask({ do: run, json })
     case 'socket-unit':
       return printSocketUnit(config)
-    case 'verify-repos': {
-      const { verifyRepos } = await import('./verify.ts')
-      return verifyRepos(config, { json, dryRun })
-    }
   }
-}
-
-/** The name of the user who runs this command; under sudo, the user who called it. */
-function callerName(): string {
-  return process.env['SUDO_USER'] || (ownName() ?? String(process.getuid?.() ?? 'unknown'))
 }
 
 /** A configuration with only the places of a file that has problems. Undefined when the places are wrong themselves. */
@@ -185,12 +154,11 @@ type Loaded = Awaited<ReturnType<typeof loadConfig>>
 /** Checks the certificates, keys and credentials that a configuration names. Their problems count as problems of the configuration. */
 async function withFilesChecked(loaded: Loaded): Promise<Loaded> {
   if (!loaded.ok) return loaded
-  const { authorityProblem } = await import('../features/intercept/authority.ts')
   const { originAuthorities } = await import('../fetch/origin-client.ts')
   const { readCredentials } = await import('../fetch/origin-credentials.ts')
   const config: Config = loaded.value
   const problems = [
-    await authorityProblem(config, systemClock.now()),
+    ...(await Promise.all(features.map(({ problem }) => problem?.(config, systemClock.now())))),
     await problemOf(() => originAuthorities(config.https.originCa)),
     await problemOf(() => readCredentials(config.archives, process.env)),
   ].filter(problem => problem !== undefined)

@@ -10,7 +10,7 @@ import { Failure } from '../../errors.ts'
 import { formatAuthority, parseUri } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Config } from '../config/config.ts'
-import { printComplaint } from './terminal.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /** The longest silence of the proxy in milliseconds. The proxy answers an error itself when an origin is silent for long. */
 const silence = 60_000

@@ -3,17 +3,16 @@
  * while the daemon runs.
  */
 
-import { systemClock } from '../../async/clock.ts'
 import { countOf } from '../../figures.ts'
-import { createLog } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { patternSelection, proposal, selectionOf } from '../control/selection.ts'
 import { rulesOf } from '../policy/policy.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import { openStoreForReading, type ReadableStore } from '../store/store.ts'
+import type { ReadableStore } from '../store/store.ts'
 import type { ListOrder } from './arguments.ts'
-import { printComplaint } from './terminal.ts'
+import { withStore } from './base/store.ts'
+import { printComplaint } from './base/terminal.ts'
 
 /**
  * Prints every entry whose key matches, in order. The output is JSON, or a line for each entry below a head line, with tabs between the
@@ -160,21 +159,4 @@ async function printLines(
 
 function lineOf({ key, size, digest, lastUsed }: ListedEntry): string {
   return `${size}\t${new Date(lastUsed).toISOString()}\t${digest}\t${key}\n`
-}
-
-/** Opens the store for reading while `act` runs. */
-export async function withStore<Result>(
-  config: Config,
-  act: (store: ReadableStore) => Promise<Result>,
-): Promise<Result> {
-  const store = await openStoreForReading({
-    directory: config.cacheDirectory,
-    clock: systemClock,
-    log: createLog({ level: 'warn', to: { write: line => process.stderr.write(line) } }),
-  })
-  try {
-    return await act(store)
-  } finally {
-    await store.close()
-  }
 }

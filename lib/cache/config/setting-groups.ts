@@ -180,11 +180,13 @@ export const sharedStore = group(
       ),
     style: setting(oneOf('path', 'host'), 'path')
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
       ),
     region: setting(region, 'us-east-1')
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
       ),
@@ -193,12 +195,15 @@ export const sharedStore = group(
       'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
     )
       .needsRestart()
+      .needs('shared_store.url')
       .says(
         'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
       ),
-    expire: setting(duration('0s', '3650d'), '30d').says(
-      'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
-    ),
+    expire: setting(duration('0s', '3650d'), '30d')
+      .needs('shared_store.url')
+      .says(
+        'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
+      ),
   },
 )
 

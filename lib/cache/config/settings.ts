@@ -81,13 +81,16 @@ export const settings = group('', {
     ),
   listen_address: optionalSetting(ipAddress, 'all addresses of the machine')
     .needsRestart('listen')
-    .says('Address to listen on. Not together with `listen`.'),
+    .excludes('listen')
+    .says('Address to listen on.'),
   listen_port: optionalSetting(port, `\`${defaultPort}\``)
     .needsRestart('listen')
-    .says('Port to listen on. Not together with `listen`.'),
+    .excludes('listen')
+    .says('Port to listen on.'),
   alternative_ports: setting(listOf(port, 'ports'), [])
     .needsRestart('listen')
-    .says('More ports to listen on, at the same address. Not together with `listen`.'),
+    .excludes('listen')
+    .says('More ports to listen on, at the same address.'),
   listen_port_secure: setting(integer(0, 65_535, 'a port'), 0)
     .needsRestart('listenSecure')
     .says(

@@ -15,9 +15,9 @@ import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { Builds } from '../features/builds/builds.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/commands.ts'
-import { type Fate, readEvictRequest } from '../features/verify/remove-wrong.ts'
-import type { WrongFile } from '../features/verify/report.ts'
+import { buildAnswer } from '../features/builds/control.ts'
+import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
+import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explanationText } from '../operations/explain.ts'
 import type { OperationsSources } from '../operations/sources.ts'
@@ -27,7 +27,6 @@ import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates/updates.ts'
-import { buildAnswer } from './builds.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusText } from './status.ts'
@@ -46,7 +45,8 @@ export interface ControlParts {
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
-  readonly evict: (wrong: WrongFile) => Promise<Fate>
+  /** The answers of the features, by the `do` of the request. */
+  readonly features: ReadonlyMap<string, CommandAnswering>
   readonly reload: Reload
   /** The warnings of the last reload, and the settings that wait for a restart. */
   readonly remarks: () => readonly string[]
@@ -54,12 +54,12 @@ export interface ControlParts {
 
 /** The handler of requests. It throws an error when it does not know the command, which prints the message. */
 export function control(parts: ControlParts): RequestHandler {
-  return async (request): Promise<CommandAnswer | Fate> => {
-    const wrong = readEvictRequest(request)
-    if (wrong !== undefined) return parts.evict(wrong)
+  return async request => {
     const asked = isRecord(request) ? request : {}
     const { do: act, json, of } = asked
     const { sources } = parts
+    const ofFeature = parts.features.get(String(act))
+    if (ofFeature !== undefined) return ofFeature(asked)
     switch (act) {
       case 'status': {
         const found = await statusOf(sources)
@@ -72,7 +72,7 @@ export function control(parts: ControlParts): RequestHandler {
         return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
-        const { text, understood } = explanationText(await sources.explain(String(of)))
+        const { text, understood } = explanationText(await sources.explain({ url: String(of) }))
         return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':

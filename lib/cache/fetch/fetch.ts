@@ -4,15 +4,15 @@
  *
  * # Facts
  * - A fetch ends with the last byte. From then on the store has the file, and answers later requests.
- * - A large file whose beginning survived a crash is requested from that point on.
  */
-import { LRUCache } from 'lru-cache'
 import type { Milliseconds } from '../../async/clock.ts'
 import { Lifetime } from '../../async/lifetime.ts'
+import { Rests } from '../../async/rests.ts'
 import { Failure } from '../../errors.ts'
 import { OriginFailure } from '../../http/client/errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import { formatUri, type TargetUri } from '../../http/message/target.ts'
+import { recentEntries } from '../../recent.ts'
 import {
   confirmedEntry,
   draftEntry,
@@ -21,41 +21,45 @@ import {
 } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
+import { examinedContent } from './examined-content.ts'
 import { fetchFailure, isUpstream, mostFetches } from './failures.ts'
 import {
   type BegunContent,
   type ContentOutcome,
-  claimText,
-  conditionalFields,
-  examinedContent,
-  expectedAtStart,
-  expectedContent,
   type FetchEvents,
   type FetchOutcome,
   type FetchUnderWay,
   type IncomingFile,
-  isOldVersion,
   isOtherContent,
-  isSuperseded,
-  type NearAnswer,
+} from './fetch-outcome.ts'
+import {
   type NearContent,
   NearPatience,
-  type NearSources,
+  type NearSource,
+  type StaleContent,
+} from './near-source.ts'
+import { type Answer, originName } from './question.ts'
+import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
+import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
+import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
+import {
+  claimText,
+  conditionalFields,
+  expectedAtStart,
+  expectedContent,
+  isOldVersion,
+  isSuperseded,
   proofOf,
   type WantedFile,
-  WrongContent,
-} from './found.ts'
-import { type Answer, originName } from './origin-question.ts'
-import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
-import { keepEntry, resumedContent, transfer, watchAbandoned } from './transfer.ts'
-import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
+} from './wanted-file.ts'
+import { WrongContent } from './wrong-content.ts'
 
 export interface FetcherOptions extends FetchEvents, GoneFilesParts {
   readonly store: Store
   /** Whether the operator wants to store files that this archive marks as not to be stored. */
   readonly storesAll: (uri: TargetUri) => boolean
   /** The shared store, which is asked before an origin; undefined without one. */
-  readonly nearer?: NearSources | undefined
+  readonly nearer?: NearSource | undefined
   readonly unconfirmed: UnconfirmedOrigins
 }
 
@@ -89,9 +93,27 @@ interface Running {
   begun?: Pick<BegunContent, 'download' | 'length'> | undefined
   /** The time that this fetch still waits for the shared store. */
   readonly patience: NearPatience
-  /** The answer of the shared store; undefined before it is asked. */
-  near?: NearAnswer
+  /** Whether the shared store was asked. */
+  nearAsked: boolean
+  /** What another node has stored, about which an origin has to be asked. */
+  known?: StaleContent | undefined
+  /** What the origins have said about it. */
+  verdict?: OriginVerdict
 }
+
+/** The moments of the question and of the answer. */
+interface AskedTimes {
+  readonly requested: Milliseconds
+  readonly received: Milliseconds
+}
+
+/** An answer that confirms nothing new, or the failure of the question. */
+type OriginVerdict =
+  | { readonly answer: Answer; readonly times: AskedTimes; readonly error?: undefined }
+  | { readonly answer?: undefined; readonly times?: undefined; readonly error: unknown }
+
+/** Looks for a file in one place. Resolves to undefined when the next place is to be asked. */
+type FileSource = (running: Running) => Promise<FetchOutcome | undefined>
 
 type Filling = Extract<FetchOutcome, { readonly kind: 'filling' }>
 
@@ -105,17 +127,18 @@ export class Fetcher {
   readonly #gone: GoneFiles
   readonly #underWay = new Map<string, UnderWay>()
   /** The reason why the last response for each key was not stored: a `NotStoredReason`, or a sentence about the disk. */
-  readonly #notStored = new LRUCache<string, string>({ max: mostNotStored })
+  readonly #notStored = recentEntries<string, string>(mostNotStored)
   /** The moments when origins last gave a file, by `originName` and by the monotonic clock. */
-  readonly #given = new LRUCache<string, Milliseconds>({ max: capacity })
-  /** The moments until which origins count as slow, by `originName` and by the monotonic clock. */
-  readonly #slowUntil = new LRUCache<string, Milliseconds>({ max: capacity })
+  readonly #given = recentEntries<string, Milliseconds>(capacity)
+  /** The origins that have missed a deadline, by `originName`. */
+  readonly #slow: Rests
   /** The calls of `idle` that wait. */
   readonly #awaitIdle: Array<() => void> = []
   #closing = false
 
   constructor(options: FetcherOptions) {
     this.#options = options
+    this.#slow = new Rests(options.clock, { first: slowRest, longest: slowRest })
     this.#wrong = new WrongContent(options.clock)
     this.#gone = new GoneFiles(options)
   }
@@ -133,8 +156,12 @@ export class Fetcher {
     }
     const { clock } = this.#options
     const begins: Running = {
-      ...{ wanted, lifetime: new Lifetime(), since: clock.elapsed(), except: new Set() },
+      wanted,
+      lifetime: new Lifetime(),
+      since: clock.elapsed(),
+      except: new Set(),
       patience: new NearPatience(clock),
+      nearAsked: false,
     }
     const found = this.#find(begins).catch((error: unknown): FetchOutcome => {
       this.#over(begins)
@@ -182,7 +209,7 @@ export class Fetcher {
    * once costs no time, so it is asked every time.
    */
   isSlow(uri: TargetUri): boolean {
-    return (this.#slowUntil.get(originName(uri)) ?? 0) > this.#options.clock.elapsed()
+    return this.#slow.left(originName(uri)) > 0
   }
 
   /** Notes that a client with a stored file did not wait for this origin any longer. */
@@ -197,7 +224,7 @@ export class Fetcher {
   }
 
   #rest(uri: TargetUri): void {
-    this.#slowUntil.set(originName(uri), this.#options.clock.elapsed() + memory)
+    this.#slow.note(originName(uri))
   }
 
   isFetching(key: string): boolean {
@@ -262,53 +289,100 @@ export class Fetcher {
   }
 
   async #find(running: Running): Promise<FetchOutcome> {
-    const { clock, store } = this.#options
-    const { except, lifetime } = running
-    const { key, uri, stored, insist } = running.wanted
-    const near = await this.#nearest(running)
-    if (near?.kind === 'content') {
-      const filled = await this.#fillNear(running, near)
-      if (filled !== undefined) return filled
+    const sources = running.wanted.onlyNear === true ? [this.#near] : this.#sources
+    for (const source of sources) {
+      const outcome = await source(running)
+      if (outcome !== undefined) return outcome
     }
-    if (running.wanted.onlyNear === true) throw fetchFailure('NOT_SHARED', {})
-    const known = near?.kind === 'stale' ? near : undefined
+    throw fetchFailure('NOT_SHARED', {})
+  }
+
+  /** What another node has stored. It is asked once for each fetch, and has two seconds in all. */
+  readonly #near: FileSource = async running => {
+    const { nearer } = this.#options
+    if (nearer === undefined || running.nearAsked || !nearer.serves(running.wanted)) {
+      return undefined
+    }
+    running.nearAsked = true
+    await this.#claim(running)
+    const { wanted, lifetime, patience } = running
+    const previous = this.#wrong.before(wanted.key) ?? wanted.stored
+    const near = await nearer.find(wanted, { patience, previous, lifetime })
+    if (near.kind === 'content') return this.#fillNear(running, near)
+    if (near.kind === 'stale') running.known = near
+    return undefined
+  }
+
+  /** The origins. They get the validators of what is stored, here or on another node. */
+  readonly #origins: FileSource = async running => {
+    const { clock, unconfirmed } = this.#options
+    const { wanted, except, lifetime, known } = running
+    const { uri, stored, via } = wanted
     const requested = clock.now()
-    const left = stored === undefined && !insist ? store.resumable(key) : undefined
-    if (left !== undefined) await this.#claim(running)
-    const { wanted } = running
-    const continued = left && (await resumedContent(wanted, left, { ...this.#options, lifetime }))
-    if (continued !== undefined) return this.#fill(running, continued)
     const asked = known === undefined ? wanted : { ...wanted, stored: known.entry }
     const more = () => conditionalFields(asked, requested)
-    const question = { uri, stored, except, lifetime, more, via: wanted.via }
-    const answer = await this.#gone.ask(wanted, question).catch(async (error: unknown) => {
-      const filled = known?.givenStale && isUpstream(error) && (await this.#fillStale(running))
-      if (!filled) throw error
-      return filled
-    })
-    if ('kind' in answer) return answer
-    this.#slowUntil.delete(originName(uri))
+    let answer: Answer
+    try {
+      answer = await this.#gone.ask(wanted, { uri, stored, except, lifetime, more, via })
+    } catch (error) {
+      if (known === undefined || !isUpstream(error)) throw error
+      running.verdict = { error }
+      return undefined
+    }
+    this.#slow.forget(originName(uri))
     const times = { requested, received: clock.now() }
-    const { response, certain } = answer
-    const { status, fields } = response
-    if (status === 200) {
+    const { response } = answer
+    if (response.status === 200) {
       this.#given.set(originName(uri), clock.elapsed())
       return this.#begin(running, answer, times)
     }
     response.content.close()
-    if (isOriginFailure(response) && status !== 304) {
-      this.#options.unconfirmed.answered(uri, response, stored !== undefined)
-    } else this.#options.unconfirmed.confirmed(uri)
-    if (
-      known !== undefined &&
-      (status === 304 || (known.givenStale && isOriginFailure(response)))
-    ) {
-      const confirmed = status === 304 ? confirmedEntry(known.entry, fields, times) : undefined
-      const filled = await this.#fillStale(running, confirmed)
+    const confirms = response.status === 304
+    const fails = !confirms && isOriginFailure(response)
+    if (fails) unconfirmed.answered(uri, response, stored !== undefined)
+    else unconfirmed.confirmed(uri)
+    if (known === undefined || !(confirms || fails)) return this.#answered(running, answer, times)
+    running.verdict = { answer, times }
+    return undefined
+  }
+
+  /** What another node has stored and an origin has confirmed, or cannot judge now. */
+  readonly #stale: FileSource = async running => {
+    const { known, verdict, patience } = running
+    running.known = undefined
+    if (known === undefined || verdict === undefined) return undefined
+    const confirmed = confirmationOf(known, verdict)
+    if (confirmed !== undefined || known.givenStale) {
+      const opening = known.open(confirmed ?? known.entry)
+      // An origin that has confirmed the entry can also send the content. One that has failed cannot.
+      const content =
+        confirmed === undefined
+          ? await opening
+          : await patience.result(opening, late => late?.answer.response.content.close())
+      const filled = content && (await this.#fillNear(running, content))
       if (filled !== undefined) return filled
-      // The content of the other node's entry is gone, so the origin is asked again, without a condition.
-      if (status === 304) return this.#find(running)
     }
+    if (verdict.answer === undefined) throw verdict.error
+    // The content of the confirmed entry is gone, so the origin is asked again, without a condition.
+    return confirmed ? undefined : this.#answered(running, verdict.answer, verdict.times)
+  }
+
+  /**
+   * The sources of a file. Each one is asked when those before it do not have the file. The origins come once more when they have confirmed
+   * a content that is gone.
+   */
+  readonly #sources: readonly FileSource[] = [this.#near, this.#origins, this.#stale, this.#origins]
+
+  /** The outcome after an answer without content for the file. */
+  async #answered(
+    running: Running,
+    { response, certain }: Answer,
+    times: AskedTimes,
+  ): Promise<FetchOutcome> {
+    const { store } = this.#options
+    const { wanted, lifetime } = running
+    const { stored } = wanted
+    const { status, fields, parent } = response
     if (isGone(status)) await this.#gone.believe(wanted, lifetime)
     this.#over(running)
     const holds = status === 304 || (isGone(status) && isOldVersion(wanted))
@@ -320,33 +394,7 @@ export class Fetcher {
     }
     // A file that the origin declares gone is removed, so that it does not answer when the origin fails later.
     if (isGone(status) && stored !== undefined) store.remove(stored.key)
-    return { kind: 'answered', status, fields, certain, parent: response.parent }
-  }
-
-  /** Asks the shared store, once for each fetch. Undefined when it does not serve the file. */
-  async #nearest(running: Running): Promise<NearAnswer | undefined> {
-    const { nearer } = this.#options
-    if (nearer === undefined || running.near !== undefined || !nearer.serves(running.wanted)) {
-      return undefined
-    }
-    await this.#claim(running)
-    const { wanted, lifetime, patience } = running
-    const previous = this.#wrong.before(wanted.key) ?? wanted.stored
-    running.near = await nearer.find(wanted, { patience, previous, lifetime })
-    return running.near
-  }
-
-  /** Fills from another node's entry that the origin has confirmed, or cannot judge now. Undefined when its content is gone. */
-  async #fillStale(running: Running, confirmed?: EntryDraft): Promise<FetchOutcome | undefined> {
-    const { near, patience } = running
-    if (near?.kind !== 'stale') return undefined
-    const opening = near.open(confirmed ?? near.entry)
-    // An origin that has confirmed the entry can also send the content. One that has failed cannot.
-    const content =
-      confirmed === undefined
-        ? await opening
-        : await patience.result(opening, late => late?.answer.response.content.close())
-    return content && this.#fillNear(running, content)
+    return { kind: 'answered', status, fields, certain, parent }
   }
 
   /** Fills from the shared store. Undefined when that failed before clients got a byte, so that the origin is asked. */
@@ -356,8 +404,7 @@ export class Fetcher {
     const { key } = running.wanted
     const { content } = answer.response
     try {
-      const { fields } = draft
-      const download = store.download({ key, length, expected, passing: undefined, fields })
+      const download = store.download({ length, expected })
       this.#noteStored(key, download)
       const begun = { draft, download, length, content, from: answer, digest }
       const filled = this.#fill(running, begun)
@@ -377,11 +424,7 @@ export class Fetcher {
   }
 
   /** Begins to store the content of a 200, unless it is plainly not the file or not the expected content. */
-  async #begin(
-    running: Running,
-    answer: Answer,
-    times: { readonly requested: Milliseconds; readonly received: Milliseconds },
-  ): Promise<FetchOutcome> {
+  async #begin(running: Running, answer: Answer, times: AskedTimes): Promise<FetchOutcome> {
     const { store, log, onImpostor, onNotStored } = this.#options
     const { wanted } = running
     const { key, stored } = wanted
@@ -400,13 +443,7 @@ export class Fetcher {
     try {
       const previous = this.#wrong.before(key) ?? stored
       const draft = draftEntry(key, fields, times, previous)
-      const download = store.download({
-        key,
-        length,
-        expected: expectedAtStart(wanted),
-        passing,
-        fields: draft.fields,
-      })
+      const download = store.download({ length, expected: expectedAtStart(wanted), passing })
       this.#noteStored(key, download)
       return this.#fill(running, { draft, download, length, content, from: answer })
     } catch (error) {
@@ -529,6 +566,13 @@ export class Fetcher {
   }
 }
 
+/** The entry of another node with what an origin has confirmed of it; undefined when none has. */
+function confirmationOf({ entry }: StaleContent, verdict: OriginVerdict): EntryDraft | undefined {
+  if (verdict.answer === undefined) return undefined
+  const { status, fields } = verdict.answer.response
+  return status === 304 ? confirmedEntry(entry, fields, verdict.times) : undefined
+}
+
 /** The most origins that are remembered. A client can ask for any name. */
 const capacity = 1000
 
@@ -536,4 +580,4 @@ const capacity = 1000
 const justNow: Milliseconds = 600_000
 
 /** The time for which requests with a stored copy do not wait for a slow origin. */
-const memory: Milliseconds = 10_000
+const slowRest: Milliseconds = 10_000

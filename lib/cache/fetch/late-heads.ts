@@ -8,7 +8,8 @@
  * - A kept connection can be dead without a sign of it, and so can one server of several. Silence does not show which. So a late question
  *   is asked once more over one new connection, and the first answer counts. When both are late, the one on the newer connection stays.
  * - A connection with a late head is of no use to other requests. Late questions hold at most half of an origin's connections, and beyond
- *   that a late question fails.
+ *   that a late question fails. Where an origin may have one connection, a late question holds it while no other request waits for it, and
+ *   at least as long as apt would wait. A new connection then takes the place of a kept one, which may be dead.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { LateRequest, OriginRequest } from '../../http/client/client.ts'
@@ -16,6 +17,11 @@ import { formatAuthority, type TargetUri } from '../../http/message/target.ts'
 
 /** The longest time for a head, unless `timeouts.fields` is longer. */
 const longestHead: Milliseconds = 5 * 60_000
+
+/** The time for which a question may hold the only connection to an origin while others wait for it: that of apt. */
+const longestAlone: Milliseconds = 30_000
+/** The time between two looks at whether others wait. */
+const lookEvery: Milliseconds = 5000
 
 /** The most late questions to all origins together. */
 const mostLate = 64
@@ -61,7 +67,8 @@ export class LateHeads {
   /** Asks an origin. Rejects with the last failure when no request brings an answer. */
   ask<Answer>({ place, send, counts, drop }: Question<Answer>): Promise<Answer> {
     const { clock, timeouts } = this.#parts
-    const end = clock.elapsed() + longestWait(timeouts())
+    const begun = clock.elapsed()
+    const end = begun + longestWait(timeouts())
     const lates = new Set<LateRequest>()
     let [underWay, entered, settled] = [0, false, false]
     return new Promise((resolve, reject) => {
@@ -73,12 +80,18 @@ export class LateHeads {
       const isLate = (late: LateRequest, isFirst: boolean): Milliseconds => {
         const left = end - clock.elapsed()
         if (settled || left <= 0) return 0
+        if (late.alone && late.awaited && clock.elapsed() - begun >= longestAlone) return 0
+        const patience = late.alone ? Math.min(left, lookEvery) : left
         if (!entered) {
           entered = this.#enter(place)
           if (!entered) return 0
+          if (late.alone && late.reused) {
+            begin(false)
+            return 0
+          }
           lates.add(late)
-          begin(false)
-          return left
+          if (!late.alone) begin(false)
+          return patience
         }
         const [other] = lates
         if (!isFirst && other !== undefined && other !== late) {
@@ -87,7 +100,7 @@ export class LateHeads {
           other.cancel()
         }
         lates.add(late)
-        return left
+        return patience
       }
       const begin = (isFirst: boolean): void => {
         underWay += 1

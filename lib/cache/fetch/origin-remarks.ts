@@ -3,7 +3,7 @@
  * origins that are left alone for a while.
  */
 import type { OriginClient } from '../../http/client/client.ts'
-import type { Mirrors } from './origin-question.ts'
+import type { Mirrors } from './mirrors.ts'
 
 export interface OriginRemark {
   /** Host and port. */

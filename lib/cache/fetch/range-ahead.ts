@@ -21,9 +21,11 @@ import { validatorsOf } from '../../http/message/precondition.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Download } from '../store/content/download.ts'
-import { expectedContent, type IncomingContent, type WantedFile } from './found.ts'
-import { type Answer, type Ask, originName } from './origin-question.ts'
+import type { IncomingContent } from './fetch-outcome.ts'
+import type { Ask } from './origin-question.ts'
+import { type Answer, originName } from './question.ts'
 import { contradict, hasOtherCoding, isSamePlace, partFields } from './transfer.ts'
+import { expectedContent, type WantedFile } from './wanted-file.ts'
 
 interface RangeAheadParts {
   readonly ask: Ask

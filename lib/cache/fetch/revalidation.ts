@@ -13,15 +13,10 @@ import type { Logger } from '../../log/log.ts'
 import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
-import {
-  type FetchOutcome,
-  type FetchUnderWay,
-  type IncomingContent,
-  isOldVersion,
-  type OriginAnswer,
-  type WantedFile,
-} from './found.ts'
-import { type Answer, type Ask, askForHead, isRedirect, originName } from './origin-question.ts'
+import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './fetch-outcome.ts'
+import { type Ask, askForHead, isRedirect } from './origin-question.ts'
+import { type Answer, originName } from './question.ts'
+import { isOldVersion, type WantedFile } from './wanted-file.ts'
 
 /** The answer for a stored file after the origin was asked about it, when no content is arriving. */
 export type RevalidationResult =

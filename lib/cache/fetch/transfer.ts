@@ -1,7 +1,7 @@
 /**
  * Moves content from an origin into a download, as fast as the download accepts it. After a broken connection the transfer continues
- * where it stopped, and readers of the download do not notice; after a crash or a stop it continues what was left on disk. This file also
- * stores complete content, and gives up downloads for which no client waits.
+ * where it stopped, and readers of the download do not notice. This file also stores complete content, and gives up downloads for which
+ * no client waits.
  *
  * The request for the rest names the file by a validator, and the response is checked to be the rest of the same file (RFC 9110 sections
  * 13.1.5 and 14).
@@ -32,19 +32,13 @@ import { parseContentRange } from '../../http/message/range.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import type { NearPlace } from '../rfc9111/outcome.ts'
-import { draftEntry, type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
+import { type EntryDraft, finishedEntry } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
-import type { ResumableDownload } from '../store/content/downloads.ts'
 import type { Store } from '../store/store.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
-import {
-  type BegunContent,
-  type ContentOutcome,
-  expectedContent,
-  proofOf,
-  type WantedFile,
-} from './found.ts'
-import { type Answer, type Ask, originName, type Question } from './origin-question.ts'
+import type { BegunContent, ContentOutcome } from './fetch-outcome.ts'
+import { type Answer, originName, type Question } from './question.ts'
+import { proofOf, type WantedFile } from './wanted-file.ts'
 
 interface TransferOptions {
   readonly clock: Clock
@@ -229,50 +223,6 @@ interface PartialFile {
   /** Whether the archive promises a digest, which shows wrong bytes. */
   readonly promised: boolean
   readonly received: Milliseconds
-}
-
-interface ResumptionOptions {
-  readonly ask: Ask
-  readonly clock: Clock
-  readonly log: Logger
-  readonly lifetime: Lifetime
-}
-
-/**
- * Continues a download that a crash or a stop broke off. Resolves to undefined when the file must be fetched as a whole. Rejects when
- * the request fails.
- */
-export async function resumedContent(
-  wanted: WantedFile,
-  left: ResumableDownload,
-  { clock, log, ask, lifetime }: ResumptionOptions,
-): Promise<BegunContent | undefined> {
-  const { key, uri } = wanted
-  const requested = clock.now()
-  const fields = Fields.of(...Object.entries(left.fields))
-  const { size, length } = left
-  const expected = expectedContent(wanted)
-  const begun = { size, length, fields, promised: expected !== undefined, received: requested }
-  const rest = restFields(begun)
-  if (rest === undefined) return undefined
-  // The origin that sent the beginning is unknown. With several origins, only a promised digest would show a part of another file.
-  const more = (_: TargetUri, others: boolean): Fields =>
-    others && !begun.promised ? Fields.empty : rest
-  const answer = await ask({ uri, stored: undefined, lifetime, via: wanted.via, more })
-  const { status, content, fields: part } = answer.response
-  try {
-    const whole = status === 206 ? checkRest(begun, part, clock.now()) : undefined
-    const download = whole === undefined ? undefined : await left.resume(expected)
-    if (download !== undefined) {
-      log.info('continues a fetch that a stop broke off', { key, received: size })
-      const draft = draftEntry(key, fields, { requested, received: clock.now() })
-      return { draft, download, length: whole, content, from: answer }
-    }
-  } catch (error) {
-    log.warn('cannot continue a fetch that a stop broke off', { key, error })
-  }
-  content.close()
-  return undefined
 }
 
 /** The fields of a request for the rest; undefined when only the whole file can be requested. */

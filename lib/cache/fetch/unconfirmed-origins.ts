@@ -11,7 +11,8 @@
  * # Facts
  * - An origin confirms with a 304, with content that came whole, and with any status that is an answer (revalidation.ts).
  * - Clients choose the names of origins. A name that does not exist or may not be asked is not reported unless a file of it is stored,
- *   and an origin that nobody has asked for a day is not reported any more.
+ *   and an origin that nobody has asked for a day is not reported any more. Origins with stored files and others have a memory each, so
+ *   that invented names make it forget no origin that matters.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'
 import type { Failure } from '../../errors.ts'
@@ -19,13 +20,13 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import { isUpstream } from './failures.ts'
-import { originName } from './origin-question.ts'
+import { originName } from './question.ts'
 import { isOfParent } from './revalidation.ts'
 
 /** The time without a confirmation after which an origin is reported. */
 const longestSilence: Milliseconds = 10 * 60_000
 
-/** The most origins that are remembered. */
+/** The most origins that each memory holds. */
 const mostOrigins = 1000
 
 /** The reason for which an origin confirmed nothing. */
@@ -53,8 +54,6 @@ interface Failing {
   readonly first: Milliseconds
   last: Milliseconds
   trouble: OriginTrouble
-  /** Whether a stored file was asked about. */
-  stored: boolean
   reported: boolean
 }
 
@@ -72,7 +71,10 @@ const unknownNames: ReadonlySet<string> = new Set([
 export class UnconfirmedOrigins {
   readonly #clock: Clock
   readonly #log: Logger
+  /** The origins of which a stored file was asked about. */
   readonly #failing = recentEntries<string, Failing>(mostOrigins)
+  /** The other ones. */
+  readonly #strangers = recentEntries<string, Failing>(mostOrigins)
 
   constructor({ clock, log }: { readonly clock: Clock; readonly log: Logger }) {
     this.#clock = clock
@@ -80,12 +82,13 @@ export class UnconfirmedOrigins {
   }
 
   confirmed(uri: TargetUri): void {
-    if (this.#failing.size === 0) return
+    if (this.#failing.size + this.#strangers.size === 0) return
     const origin = originName(uri)
-    if (this.#failing.get(origin)?.reported === true) {
+    if (this.#known(origin)?.reported === true) {
       this.#log.info('an origin confirms what is stored again', { origin })
     }
     this.#failing.delete(origin)
+    this.#strangers.delete(origin)
   }
 
   /** Notes a status that says that the origin fails. */
@@ -110,19 +113,19 @@ export class UnconfirmedOrigins {
 
   /** Notes that a client with a stored file has stopped waiting for an answer. */
   slow(uri: TargetUri): void {
-    const known = this.#failing.get(originName(uri))?.trouble
+    const known = this.#known(originName(uri))?.trouble
     this.#note(uri, known ?? { because: 'slow' }, true)
   }
 
   /** The last reason for which the origin confirmed nothing; undefined when it has confirmed something since. */
   trouble(uri: TargetUri): OriginTrouble | undefined {
-    return this.#failing.peek(originName(uri))?.trouble
+    return this.#known(originName(uri))?.trouble
   }
 
   /** The origins that are reported, the one for the longest time first. */
   get reported(): readonly UnconfirmedOrigin[] {
     const now = this.#clock.elapsed()
-    return [...this.#failing.entries()]
+    return [...this.#failing.entries(), ...this.#strangers.entries()]
       .filter(([, { reported, last }]) => reported && now - last < day)
       .map(([origin, { since, first, trouble }]) => {
         return { origin, since, lasts: now - first, ...trouble }
@@ -130,20 +133,28 @@ export class UnconfirmedOrigins {
       .sort((a, b) => b.lasts - a.lasts)
   }
 
+  #known(origin: string): Failing | undefined {
+    return this.#failing.peek(origin) ?? this.#strangers.peek(origin)
+  }
+
   #note(uri: TargetUri, trouble: OriginTrouble, stored: boolean): void {
     const origin = originName(uri)
     const now = this.#clock.elapsed()
-    let failing = this.#failing.get(origin)
-    if (failing === undefined) {
-      const since = this.#clock.now()
-      failing = { since, first: now, last: now, trouble, stored, reported: false }
-      this.#failing.set(origin, failing)
+    const since = this.#clock.now()
+    const failing = this.#known(origin) ?? {
+      since,
+      first: now,
+      last: now,
+      trouble,
+      reported: false,
     }
+    const matters = stored || this.#failing.has(origin)
+    if (matters) this.#strangers.delete(origin)
+    ;(matters ? this.#failing : this.#strangers).set(origin, failing)
     failing.last = now
     failing.trouble = trouble
-    failing.stored ||= stored
     if (failing.reported || now - failing.first < longestSilence) return
-    if (!failing.stored && unknownNames.has(trouble.because)) return
+    if (!matters && unknownNames.has(trouble.because)) return
     failing.reported = true
     this.#log.warn('an origin confirms nothing; clients get what is stored, or an error', {
       origin,

@@ -153,12 +153,23 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
   const suites = sources.suites()
   const origins = originCautions(sources.unconfirmed())
-  return [...full, ...stays, ...origins, ...behindCautions(suites), ...delayCautions(sources)]
+  const delays = delayCautions(sources)
+  const ofFeatures = featureCautions(sources, true)
+  return [...full, ...stays, ...origins, ...behindCautions(suites), ...delays, ...ofFeatures]
+}
+
+/** The cautions of the features: those about upkeep, or the others. */
+function featureCautions(
+  { features }: Pick<OperationsSources, 'features'>,
+  upkeep: boolean,
+): readonly string[] {
+  const all = features.flatMap(({ cautions }) => cautions?.() ?? [])
+  return all.filter(caution => caution.upkeep === upkeep).map(({ text }) => text)
 }
 
 type UpkeepSources = Pick<
   OperationsSources,
-  'suites' | 'notDelayed' | 'unconfirmed' | 'nothingStored' | 'unremovable' | 'config'
+  'suites' | 'notDelayed' | 'unconfirmed' | 'nothingStored' | 'unremovable' | 'config' | 'features'
 >
 
 /** A text about contents that could not be removed, with the reason and the command that helps. */
@@ -179,17 +190,16 @@ function mendOwner(owner: number, directory: string): string {
 }
 
 export async function serviceState(sources: OperationsSources): Promise<ServiceState> {
-  const { config, admits, warnings, https, verification, health, addresses, listeners } = sources
+  const { config, admits, warnings, https, health, addresses, listeners } = sources
   const found = await health()
   const neighbours = neighbourCaution(admits, addresses(), listeners())
-  const wrong = verification().last?.wrong ?? 0
   const cautions = [
     ...(config.offline ? ['offline: nothing is fetched from origins'] : []),
     ...warnings(),
     ...(neighbours === undefined ? [] : [neighbours]),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
     ...upkeepCautions(sources),
-    ...(wrong > 0 ? [`the last verification removed ${countOf(wrong, 'wrong file')}`] : []),
+    ...featureCautions(sources, false),
   ]
   if (!found.writable) {
     const { because, full = false } = found

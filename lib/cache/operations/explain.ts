@@ -1,57 +1,55 @@
 /**
- * Explains how a request for a URL would be answered now, and why. It takes the steps of the pipeline that depend on the URL, up to
- * the decision, and puts each into words. It leaves out the client and the method. It reads the store but asks no origin.
+ * Explains how a request would be answered now, and why: it puts into words what the pipeline would decide (decide/decide.ts). It reads
+ * the store but asks no origin.
  */
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { formatDuration } from '../../config/units.ts'
 import { moment, size } from '../../figures.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
-import { requestDirectives } from '../../http/message/cache-control.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
-import { addressRefusal, signatureIsOfAnother } from '../answer/errors.ts'
+import type { AnswerStep } from '../answer/answer-step.ts'
+import { addressRefusal, signatureIsOfAnother, withoutFile } from '../answer/errors.ts'
 import { directoriesOf } from '../archive/path.ts'
-import { recordedUrl } from '../features/builds/build.ts'
-import type { Builds } from '../features/builds/builds.ts'
+import {
+  type AdmittedFile,
+  type Approach,
+  type ApproachParts,
+  approach,
+  type Decision,
+  type DecisionParts,
+  decide,
+  type FileDecision,
+  fileOfItsDay,
+} from '../decide/decide.ts'
 import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
-import type { NotStoredReason } from '../fetch/found.ts'
-import type { Mirrors } from '../fetch/origin-question.ts'
+import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
+import type { Mirrors } from '../fetch/mirrors.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import { admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
 import { parentsOf, placesOf } from '../policy/routing.ts'
-import {
-  destinationOfUrl,
-  destinationUnderKey,
-  type FileDestination,
-} from '../request/destination.ts'
+import { buildOf, destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { isOfNoArchive } from '../rfc9111/client-fields.ts'
-import { currentAge, type Decision, lookup, type NegativeMemory } from '../rfc9111/lookup.ts'
-import { type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
-import { type Signature, signerText } from '../suites/generation.ts'
+import { currentAge } from '../rfc9111/lookup.ts'
+import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
+import { type Claim, type Signature, signerText } from '../suites/generation.ts'
+import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates/updates.ts'
-import type { Explanation, RequestFate } from './sources.ts'
+import type { AnswerSource, ExplainedRequest, Explanation, RequestFate } from './sources.ts'
 import { delayText, sharedText, troubleText } from './state-text.ts'
 
-interface ExplainParts {
-  readonly rules: Rules
-  readonly store: {
-    read(key: string): Reading | Promise<Reading>
-    /** Whether the store has a content under any name. A process that does not own the store cannot tell. */
-    has?(digest: string): boolean
-  }
-  /** Whether a stored content may answer for a name other than the one it was stored under. */
-  readonly shares?: (digest: string, key: string) => boolean
-  readonly negative?: NegativeMemory
-  readonly updates?: Pick<Updates, 'refusal' | 'withholdsSignature'>
-  readonly delays?: Pick<SuiteDelays, 'state'>
-  readonly fetcher?: Pick<Fetcher, 'notStored' | 'trouble'>
-  readonly suites?: Pick<Suites, 'look' | 'checkFrom' | 'confirms' | 'past' | 'all'>
-  readonly builds?: Pick<Builds, 'foresee'>
+interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
+  readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
+  readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'state' | 'foreseen'>
+  readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
+  readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
+  /** The step for requests that name a build; undefined in a process that does not own the store. */
+  readonly around?: AnswerStep
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
   /** What is special about asking some origins now; undefined in a process that does not own the store. */
@@ -85,15 +83,16 @@ const notShared =
 const byClient =
   'a request with Cookie, or with an Accept other than */*, is passed through with its own fields and not stored; so is one by another program than apt when the answer is a page (HTML, JSON, XML), or has a Vary that names a field of the request (own-fields)'
 
-type Verdict = Pick<Explanation, 'answer' | 'fate'>
+type Verdict = Omit<Explanation, 'question'>
 
 const fates: Readonly<Record<Decision['use'], RequestFate>> = {
   store: 'hit',
   revalidate: 'asks',
-  replace: 'miss',
-  origin: 'miss',
+  fetch: 'miss',
+  pass: 'miss',
   negative: 'failed',
   fail: 'failed',
+  withhold: 'failed',
 }
 
 /**
@@ -111,7 +110,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
   if (first === undefined) {
     return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
   }
-  const { direct } = rules.config.parentProxy ?? { direct: false }
+  const { direct } = rules().config.parentProxy ?? { direct: false }
   const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
   const then = next.map(way => `; when that fails, ${way}`).join('')
   const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
@@ -122,75 +121,183 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
 }
 
 /** The findings: first the answer to a request, then the reasons in the order of the pipeline. */
-export async function explain(url: string, parts: ExplainParts): Promise<readonly Explanation[]> {
-  const findings: Explanation[] = []
-  const find = (question: string, answer: string): void => {
-    findings.push({ question, answer })
-  }
+export async function explain(
+  { url, method = 'GET', fields = Fields.empty, client }: ExplainedRequest,
+  parts: ExplainParts,
+): Promise<readonly Explanation[]> {
   const word = wordSentence(url)
   if (word !== undefined) return [{ question: notUnderstood, answer: word, fate: 'refused' }]
+  const rules = parts.rules()
   const escaped = await storedEscaped(url, parts)
-  if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
-  const wanted = destinationOfUrl(escaped ?? url, parts.rules)
+  const wanted = destinationOfUrl(escaped ?? url, rules, { method, fields })
   if (typeof wanted === 'string') {
     return [{ question: notUnderstood, answer: wanted, fate: 'refused' }]
   }
-  const destination = await asOfItsDay(wanted, parts)
-  if ('answer' in destination) return [{ question: 'A request now', ...destination }]
-  const told = (verdict: Verdict, more: readonly Explanation[] = []): readonly Explanation[] => {
-    const unread = unreadTunnel(url, destination, parts.rules)
-    const answered = { question: 'A request now', ...(unread ?? verdict) }
-    const within = [{ question: 'As http://HTTPS///', answer: verdict.answer }]
-    return [answered, ...(unread === undefined ? [] : within), ...more, ...findings]
+  const findings: Explanation[] = []
+  const find: Find = (question, answer) => void findings.push({ question, answer })
+  if (escaped !== undefined) find('Read as', `${escaped}: apt escapes the % of a Filename`)
+  const address = client === undefined ? undefined : { address: client, port: 0 }
+  const request = { method, fields, client: address, received: parts.now }
+  const { verdict, update } = await explained(approach(request, wanted, parts), {
+    wanted,
+    parts,
+    find,
+  })
+  const unread = unreadTunnel(url, wanted, rules)
+  return [
+    { question: 'A request now', ...(unread ?? verdict) },
+    ...(unread === undefined ? [] : [{ question: 'As http://HTTPS///', answer: verdict.answer }]),
+    ...(update === undefined ? [] : [{ question: 'apt update now', answer: update.answer }]),
+    ...findings,
+  ]
+}
+
+type Find = (question: string, answer: string) => void
+
+interface Explained {
+  readonly wanted: FileDestination
+  readonly parts: ExplainParts
+  readonly find: Find
+}
+
+/** The answer to a request, and to one of `apt update` where that gets another one. */
+async function explained(
+  first: Approach,
+  { wanted, parts, find }: Explained,
+): Promise<{ readonly verdict: Verdict; readonly update?: Verdict | undefined }> {
+  findRoute(wanted, find)
+  if (first.kind === 'denied') {
+    const { deny, sentence } = first.refusal
+    find('Refused by', deny)
+    const answer = `is refused. ${sentence}`
+    return { verdict: { answer, fate: 'refused', because: deny } }
   }
-  const { rule, key, admission, about, archive, asked, credentials } = destination
-  if (rule !== undefined) {
-    find('Routed by', `${rule.name}, from ${rule.from} to ${rule.to}`)
-    find('Routed to', key)
+  if (first.kind !== 'admitted') {
+    return { verdict: { answer: 'is no request for a file', fate: 'refused', because: first.kind } }
   }
-  if ('deny' in admission) {
-    find('Refused by', admission.deny)
-    return told({ answer: `is refused. ${admission.sentence}`, fate: 'refused' })
+  const file = await fileOfItsDay(wanted, parts.suites)
+  if ('sentence' in file) {
+    const answer = `is answered 404. ${file.sentence}`
+    return { verdict: { answer, fate: 'failed', because: 'no-snapshot' } }
   }
+  const admitted = { ...first, file }
+  findOrigin(admitted, parts, find)
+  const build = buildOf(first.request, file.build)
+  const step = build === undefined ? undefined : parts.around?.decide(build, admitted)
+  if (build !== undefined && step === undefined) {
+    const answer = `is answered within the build ${build}, which the running proxy alone can tell`
+    return { verdict: { answer } }
+  }
+  if (step?.given !== undefined) {
+    const { sentence: answer, outcome, because } = step.given
+    return { verdict: { answer, fate: outcome, because, from: ['store'] } }
+  }
+  if (step !== undefined) find(step.remark.question, step.remark.answer)
+  return ofArchive(admitted, parts, find)
+}
+
+async function ofArchive(admitted: AdmittedFile, parts: ExplainParts, find: Find) {
+  const { key, archive } = admitted.file
+  const placed = archive.kind === 'release' ? await parts.delays?.foreseen(key) : undefined
+  const made = await decide(admitted, parts, placed)
+  findStored(admitted, made, parts, find)
+  findSuite(admitted, made, parts, find)
+  const verdict = verdictOf(admitted, made, parts)
+  if (archive.kind === 'pool' || archive.kind === 'other') return { verdict }
+  // apt sends this with every request for an index.
+  const fields = admitted.request.fields.plus('Cache-Control', 'max-age=0')
+  const update = { ...admitted, request: { ...admitted.request, fields } }
+  const second = await decide(update, parts, placed)
+  return second.decision.use === made.decision.use
+    ? { verdict }
+    : { verdict, update: verdictOf(update, second, parts) }
+}
+
+/** The answer in words. What is known of a refused address or redirect comes before the plan to fetch. */
+function verdictOf(
+  { file, admission }: AdmittedFile,
+  { decision, stored }: FileDecision,
+  parts: ExplainParts,
+): Verdict {
+  const fate = fates[decision.use]
+  const refusal = fate === 'miss' ? refusalNow(file, admission.trusted, parts) : undefined
+  if (refusal !== undefined) return { answer: `is refused. ${refusal}`, fate: 'refused' }
+  const answer = sentenceFor(decision, stored)
+  if (decision.use === 'revalidate' && decision.slow) {
+    return { answer, fate: 'hit', because: 'stale-origin-failed', from: ['store'] }
+  }
+  const because = decision.use === 'fetch' && decision.headAlone ? 'head' : decision.because
+  return { answer, fate, because, from: sourcesOf(decision) }
+}
+
+/** The sources of the answer, in the order in which they are tried; none when the client gets no file. */
+function sourcesOf(decision: Decision): readonly AnswerSource[] {
+  switch (decision.use) {
+    case 'store':
+      return ['store']
+    case 'revalidate':
+      return ['origin', 'store']
+    case 'fetch':
+      return decision.from
+    case 'pass':
+      return ['origin']
+    default:
+      return []
+  }
+}
+
+function findRoute({ rule, key }: FileDestination, find: Find): void {
+  if (rule === undefined) return
+  find('Routed by', `${rule.name}, from ${rule.from} to ${rule.to}`)
+  find('Routed to', key)
+}
+
+/** What is known of the way to the origin. */
+function findOrigin({ file, admission }: AdmittedFile, parts: ExplainParts, find: Find): void {
+  const { config, policy } = parts.rules()
+  const { uri, about, confinement } = file
   const pattern =
     admission.rule === '*' ? 'no host is listed, so every public host' : admission.rule
   const where = admission.trusted ? 'at any address' : 'at public addresses only'
   find('Admitted by', `${pattern} (${where})`)
   find('Origin', about.origin)
-  const trouble = parts.fetcher?.trouble(destination.uri)
+  const trouble = parts.fetcher?.trouble(uri)
   if (trouble !== undefined) find('Fails now', troubleText(trouble))
-  const origin = formatAuthority(destination.uri)
+  const origin = formatAuthority(uri)
   for (const remark of parts.origins?.() ?? []) {
     if (remark.origin === origin) find('Origin now', remark.text)
   }
-  const { confinement } = destination
   if (confinement !== undefined) {
-    const { setting, credentials: own } = confinement
+    const { setting, credentials } = confinement
     find('Clients', `only those of ${setting}; others are refused`)
-    if (own !== undefined) find('Asked with', `the credentials of this proxy (${own})`)
+    if (credentials !== undefined) {
+      find('Asked with', `the credentials of this proxy (${credentials})`)
+    }
   }
-  if (parts.rules.config.parentProxy !== undefined) {
-    find('By way of', wayText(parentsOf(destination.uri, parts.rules.policy.parents), parts))
+  if (config.parentProxy !== undefined) {
+    find('By way of', wayText(parentsOf(uri, policy.parents), parts))
   }
-  const [, ...others] = placesOf(destination.uri, parts.rules.config.archives)
+  const [, ...others] = placesOf(uri, config.archives)
   if (others.length > 0) {
-    find('When it fails', others.map(uri => formatAuthority(uri, uri.scheme)).join(', '))
+    find('When it fails', others.map(one => formatAuthority(one, one.scheme)).join(', '))
   }
   if (parts.shared !== undefined) {
-    const isShared = parts.isShared?.(destination.uri) === true
+    const isShared = parts.isShared?.(uri) === true
     find('Shared store', isShared ? sharedText(parts.shared) : notShared)
   }
-  if (destination.build !== undefined) {
-    const verdict = inBuildVerdict(destination.build, recordedUrl(asked), parts.builds)
-    if (verdict !== undefined) return told(verdict)
-    find('Build', `${destination.build}, which records the answer`)
-  }
+}
+
+/** The key of the file, and what is stored under it. */
+function findStored(
+  { file: { key, archive }, admission }: AdmittedFile,
+  { stored }: FileDecision,
+  parts: ExplainParts,
+  find: Find,
+): void {
   find('Key', key)
   find('Kind', archive.immutable ? `${archive.kind}, never changes` : archive.kind)
   if (admission.allow !== 'passthrough' && isOfNoArchive(archive)) find('By client', byClient)
-  const reading = await parts.store.read(key)
-  const stored = reading === 'unreadable' ? undefined : reading
-  if (reading === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')
+  if (stored === 'unreadable') find('Stored', 'not known: the disk cannot read the entry')
   else if (stored === undefined) find('Stored', 'no')
   else {
     find('Stored', `${size(stored.size)}, ${moment(stored.stored)}`)
@@ -204,67 +311,56 @@ export async function explain(url: string, parts: ExplainParts): Promise<readonl
     }
     if (stored.verified !== undefined) find('Verified by', verifiedText(stored.verified, parts))
   }
+}
+
+/** What the suite of the file says about it, and why clients get an earlier Release file. */
+function findSuite(
+  { file: { key, archive, uri } }: AdmittedFile,
+  { stored, must }: FileDecision,
+  parts: ExplainParts,
+  find: Find,
+): void {
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
     if (refusal !== undefined) find('Kept', refusal)
     const delay = parts.delays?.state(at)
     if (delay !== undefined) find('Delayed', delayText(delay))
   }
-  const passthrough = admission.allow === 'passthrough'
-  const authorization = asked.userinfo !== undefined && credentials
-  const claim =
-    passthrough || authorization
-      ? undefined
-      : await parts.suites?.look({ key, archive, client: unknownClient, stored })
-  if (claim !== undefined) {
-    const { release, signature, adopted } = claim.generation
-    find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
-    find('Adopted', moment(adopted))
-    const { contradicting, others } = claim
-    if (contradicting !== undefined) find('Contradiction', contradictionText(contradicting))
-    if (others !== undefined && claim.digest !== stored?.digest) {
-      const digests = [claim, ...others].map(({ digest }) => digest)
-      find('Must be', `one of the contents with the digests ${digests.join(', ')}`)
-    } else if (claim.digest !== stored?.digest) {
-      const digest =
-        claim.by === undefined ? `the SHA-256 ${claim.digest}` : `a SHA-512 of ${claim.digest}…`
-      find('Must be', `${claim.size} bytes with ${digest}`)
-      if (isElsewhere(claim.digest, destination, parts)) {
-        return told({
-          answer: 'is answered from the store, which has this content under another name',
-          fate: 'hit',
-        })
-      }
-    }
-  }
-  const bytes = claim?.size ?? stored?.size ?? 0
-  if (parts.isShared?.(destination.uri) === true && bytes > (parts.shared?.largest ?? bytes)) {
+  const entry = stored === 'unreadable' ? undefined : stored
+  if (must?.is === 'named') findClaim(must.claim, entry, find)
+  else if (must?.is === 'by-name' && must.digest !== undefined) {
+    find('Must be', `what its name says: ${must.digest.algorithm} ${must.digest.hex}`)
+  } else if (must?.is === 'awaited') find('Must be', 'what an index says that is being read')
+  else if (must?.is === 'unnamed') find('Not compared', unnamedTexts[must.because])
+  const bytes = must?.claim?.size ?? entry?.size ?? 0
+  if (parts.isShared?.(uri) === true && bytes > (parts.shared?.largest ?? bytes)) {
     find('Not shared', tooLarge)
   }
-  if (claim === undefined && parts.updates?.withholdsSignature(unknownClient, key)) {
-    return told({ answer: `is answered 404. ${signatureIsOfAnother}`, fate: 'failed' })
-  }
-  const decision = (request: Fields): Decision => {
-    const directives = requestDirectives(request)
-    const { negative, suites, rules, now } = parts
-    const file = { key, archive, claim, directives, authorization, passthrough }
-    return lookup({ ...file, stored: reading, now, negative, suites, config: rules.config })
-  }
-  const plain = decision(Fields.empty)
-  const last = parts.fetcher?.notStored(key)
-  if (stored === undefined && last !== undefined && plain.use === 'origin') {
-    return told({ answer: notStoredSentences[last] ?? notKept(last), fate: 'miss' })
-  }
-  const refusal = refusalNow(destination, admission.trusted, parts)
-  if (refusal !== undefined && fates[plain.use] === 'miss') {
-    return told({ answer: `is refused. ${refusal}`, fate: 'refused' })
-  }
-  const verdict = { answer: sentenceFor(plain), fate: fates[plain.use] }
-  if (archive.kind === 'pool' || archive.kind === 'other') return told(verdict)
-  // apt sends this with every request for an index.
-  const update = decision(Fields.of(['Cache-Control', 'max-age=0']))
-  if (update.use === plain.use) return told(verdict)
-  return told(verdict, [{ question: 'apt update now', answer: sentenceFor(update) }])
+}
+
+const unnamedTexts: Readonly<Record<UnnamedReason, string>> = {
+  'no-suite': 'no suite that is adopted names it',
+  release: 'a Release file is what its signature says',
+  unnamed: 'the adopted indexes do not name it',
+  unreadable: 'an index that may name it cannot be read now',
+  late: 'an index that may name it was not read in time',
+}
+
+function findClaim(claim: Claim, stored: Entry | undefined, find: Find): void {
+  const { release, signature, adopted } = claim.generation
+  find('Named by', `${claim.suite}/${release.name}, ${signatureText(signature)}`)
+  find('Adopted', moment(adopted))
+  const { contradicting, others = [] } = claim
+  if (contradicting !== undefined) find('Contradiction', contradictionText(contradicting))
+  if (claim.digest === stored?.digest) return
+  const [first, ...more] = [claim, ...others].map(({ digest }) => digest)
+  const digest = claim.by === undefined ? `the SHA-256 ${first}` : `a SHA-512 of ${first}…`
+  find(
+    'Must be',
+    more.length > 0
+      ? `one of the contents with the digests ${[first, ...more].join(', ')}`
+      : `${claim.size} bytes with ${digest}`,
+  )
 }
 
 /** What it means for a file that these indexes contradict each other about it. */
@@ -283,19 +379,10 @@ function refusalNow(
 ): string | undefined {
   const redirect = mirrors?.refusedRedirect(uri)
   if (redirect !== undefined) return `The last answer of the origin: ${redirect}`
-  if (trusted || parentsOf(uri, rules.policy.parents).length > 0) return undefined
+  if (trusted || parentsOf(uri, rules().policy.parents).length > 0) return undefined
   const addresses = refusedAddresses?.(uri) ?? []
   if (addresses.length === 0) return undefined
   return addressRefusal(formatAuthority(uri), addresses.join(', ')).sentence
-}
-
-/** Whether the store has a content under another name, and may give it under this one. */
-function isElsewhere(
-  digest: string,
-  { key }: FileDestination,
-  { store, shares }: ExplainParts,
-): boolean {
-  return store.has?.(digest) === true && shares?.(digest, key) !== false
 }
 
 /**
@@ -312,27 +399,11 @@ async function storedEscaped(
     [url, false],
     [escaped, true],
   ] as const) {
-    const destination = destinationOfUrl(one, rules)
+    const destination = destinationOfUrl(one, rules())
     if (typeof destination === 'string') return undefined
     if (((await store.read(destination.key)) !== undefined) !== is) return undefined
   }
   return escaped
-}
-
-/** The file that a target of a snapshot stands for, or the answer to a request when there is no such file. */
-async function asOfItsDay(
-  destination: FileDestination,
-  { suites }: ExplainParts,
-): Promise<FileDestination | Verdict> {
-  const { asOf, admission, key, archive } = destination
-  if (asOf === undefined || 'deny' in admission) return destination
-  if (suites === undefined) {
-    return { answer: 'is answered as of a day, which the running proxy alone can tell' }
-  }
-  const found = await suites.past(key, archive, asOf)
-  return 'sentence' in found
-    ? { answer: `is answered 404. ${found.sentence}`, fate: 'failed' }
-    : destinationUnderKey(destination, found.key)
 }
 
 /**
@@ -362,56 +433,45 @@ function unreadTunnel(
   }
 }
 
-/** The verdict on a request within a build; undefined when the request is answered like any other and recorded. */
-function inBuildVerdict(
-  name: string,
-  url: string,
-  builds: ExplainParts['builds'],
-): Verdict | undefined {
-  if (builds === undefined) {
-    return {
-      answer: `is answered within the build ${name}, which the running proxy alone can tell`,
-    }
-  }
-  const decision = builds.foresee(name, url)
-  switch (decision.use) {
-    case 'file': {
-      const { size: bytes, digest } = decision.file
-      const answer = `is answered with what the build ${name} has recorded: ${size(bytes)}, SHA-256 ${digest} (recorded)`
-      return { answer, fate: 'hit' }
-    }
-    case 'status':
-      return { answer: `is answered ${decision.given.status}, as it was recorded`, fate: 'failed' }
-    case 'refuse':
-      return {
-        answer: `is answered 409. ${decision.sentence} (${decision.because})`,
-        fate: 'failed',
-      }
-    case 'record':
-      return undefined
-  }
-}
-
-const unknownClient = { address: '', port: 0 }
-
-function sentenceFor(decision: Decision): string {
+function sentenceFor(decision: Decision, stored: Reading): string {
+  const { because } = decision
   switch (decision.use) {
     case 'store':
-      return `is answered from the store (${decision.because})`
+      return stored !== 'unreadable' && stored?.digest === decision.entry.digest
+        ? `is answered from the store (${because})`
+        : `is answered from the store, which has this content under another name (${because})`
     case 'revalidate':
-      return `is answered once the origin has been asked whether the copy still holds (${decision.because})`
-    case 'replace':
-      return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
+      if (decision.pair === 'withheld') return withheldPair
+      return decision.slow
+        ? 'is answered with the stored copy, because the origin has just missed a deadline (stale-origin-failed)'
+        : `is answered once the origin has been asked whether the copy still holds (${because})`
+    case 'fetch': {
+      const { notStored, from } = decision
+      if (decision.pair === 'withheld') return withheldPair
+      if (decision.headAlone)
+        return `is answered with the head of the origin, and not fetched (head)`
+      if (because === 'superseded')
+        return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
+      if (notStored !== undefined && because === 'absent')
+        return notStoredSentences[notStored] ?? notKept(notStored)
+      if (from.includes('arriving')) return 'is answered while the file arrives (joined)'
+      const near = from.includes('bucket') ? 'the shared store, else from the origin' : 'the origin'
+      return `is fetched from ${near}, streamed and stored (${because})`
+    }
+    case 'pass':
+      return `is passed through without being stored (${because})`
     case 'negative':
       return 'is answered 404: the origin said so a moment ago'
     case 'fail':
-      return `is answered 504 (${decision.because})`
-    case 'origin':
-      return decision.because === 'absent' || decision.because === 'unreadable'
-        ? `is fetched from the origin, streamed and stored (${decision.because})`
-        : `is passed through without being stored (${decision.because})`
+      return `is answered 504 (${because})`
+    case 'withhold':
+      return because === 'suite-withheld'
+        ? `is answered 404. ${withoutFile['suite-withheld'][1]} (suite-withheld)`
+        : 'is answered 503: the Release file that clients keep cannot be read now'
   }
 }
+
+const withheldPair = `is answered 404. ${signatureIsOfAnother} If the two of the origin turn out to be a pair, they are given`
 
 const forbidden = (because: string): string =>
   `is fetched from the origin and streamed, and not stored: the last response had ${because}. \`store: always\` under \`archives\` stores it all the same, if the owner of the archive agrees`

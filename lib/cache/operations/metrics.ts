@@ -40,9 +40,6 @@ const gauges = {
     'When the certificate of the CA ends, seconds since the epoch.',
   store_writable:
     '1 while the store takes new content, 0 while the disk fails or other programs fill it.',
-  verification_timestamp_seconds: 'End of the last verification; 0 for none.',
-  verification_files: 'Files the last verification looked at.',
-  verification_wrong_files: 'Files the last verification found wrong.',
 } as const
 
 /** The functions that read the gauges; undefined for one that does not exist, such as the end of a CA without a CA. */
@@ -122,10 +119,6 @@ const events = {
     'failovers',
     'Responses fetched from another origin of an archive than the preferred one.',
   ],
-  'verification-warning': [
-    'repository_verification_warnings',
-    'Stored files found wrong and removed.',
-  ],
 } as const
 
 const outcomes: ReadonlySet<string> = new Set<Outcome>([
@@ -147,7 +140,9 @@ const mostArchives = 64
 const otherArchives = 'other'
 
 export class CacheMetrics {
-  readonly #metrics = new Metrics()
+  /** Features add theirs. */
+  readonly registry = new Metrics()
+  readonly #metrics = this.registry
   readonly #requests = this.#counter(
     'requests',
     'Requests by outcome. A file that its archive does not have counts as failed, too; cachesvc_absent_files_total counts those alone.',
@@ -176,12 +171,6 @@ export class CacheMetrics {
     'Responses of origins passed on and not stored, by reason: their fields forbid it (private, no-store, vary), or they are not the whole file (partial, page, empty, format).',
     ['because'],
   )
-  readonly #ahead = this.#counter(
-    'fetched_ahead',
-    'Packages fetched before a client asked for them, by result: fetched or failed.',
-    ['result'],
-  )
-  readonly #aheadBytes = this.#counter('fetched_ahead_bytes', 'Bytes of those fetched.', [])
   readonly #unreferenced = this.#counter(
     'removed_unreferenced_files',
     'Packages removed because no index has named them for the time of `retention.unreferenced`.',
@@ -191,11 +180,6 @@ export class CacheMetrics {
     'removed_unreferenced_bytes',
     'Bytes of those removed.',
     [],
-  )
-  readonly refreshes = this.#counter(
-    'suite_refreshes',
-    'Release files that origins were asked about by schedule, by result: confirmed, updated or failed.',
-    ['result'],
   )
   readonly #events = new Map(
     Object.entries(events).map(([event, [name, help]]) => [event, this.#counter(name, help, [])]),
@@ -207,8 +191,8 @@ export class CacheMetrics {
     labels: byOutcome,
   })
 
-  /** The facts of all metrics, for the list in the manual. */
-  static list(): readonly MetricFacts[] {
+  /** The facts of all metrics, for the list in the manual. `more` adds those of the features. */
+  static list(more: (metrics: Metrics) => void): readonly MetricFacts[] {
     const names = Object.keys(gauges) as Array<keyof Gauges>
     const metrics = new CacheMetrics()
     metrics.read(
@@ -218,6 +202,7 @@ export class CacheMetrics {
     )
     metrics.readUnconfirmed(() => [])
     metrics.readShared(() => undefined)
+    more(metrics.registry)
     return metrics.#metrics.list()
   }
 
@@ -354,11 +339,6 @@ export class CacheMetrics {
 
   count(event: keyof typeof events): void {
     this.#events.get(event)?.add({})
-  }
-
-  fetchedAhead(result: 'fetched' | 'failed', bytes: number): void {
-    this.#ahead.add({ result })
-    if (result === 'fetched') this.#aheadBytes.add({}, bytes)
   }
 
   removedUnreferenced(bytes: number): void {

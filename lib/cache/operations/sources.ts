@@ -3,12 +3,15 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
+import type { Fields } from '../../http/message/field.ts'
+import type { JsonObject } from '../../json.ts'
 import type { Config } from '../config/config.ts'
+import type { ContentSource } from '../decide/decide.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import type { DelayState } from '../features/delay/suite-delays.ts'
 import type { HttpsMode, HttpsState } from '../features/intercept/https.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
-import type { IncomingFile } from '../fetch/found.ts'
+import type { IncomingFile } from '../fetch/fetch-outcome.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { RouteRule } from '../policy/routing.ts'
@@ -58,7 +61,6 @@ export interface OperationsSources {
   /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
   readonly shared: () => SharedState | undefined
-  readonly verification: () => Verification
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]
   /** The origins that have confirmed nothing for ten minutes while clients asked. */
@@ -70,8 +72,12 @@ export interface OperationsSources {
   readonly certificate: Source<Buffer | undefined>
   /** The revocation list in DER; undefined when there is none. */
   readonly revocationList: Source<Buffer | undefined>
+  /** What the features say of themselves, in their order. */
+  readonly features: readonly FeatureReport[]
   /** Explains how a request for this URL would be answered. It must not use the network, because clients can call it. */
-  readonly explain: (url: string) => readonly Explanation[] | Promise<readonly Explanation[]>
+  readonly explain: (
+    request: ExplainedRequest,
+  ) => readonly Explanation[] | Promise<readonly Explanation[]>
 }
 
 /** An open listener. */
@@ -119,33 +125,27 @@ interface DelayOfSuite {
   readonly changes: () => ChangeCount | 'unknown' | undefined
 }
 
-/** The checks of all stored files. */
-export interface Verification {
-  readonly running: boolean
-  /** The result of the last complete check; undefined before the first. */
-  readonly last: LastVerification | undefined
+/** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
+export interface ExplainedRequest {
+  readonly url: string
+  readonly method?: string
+  readonly fields?: Fields
+  readonly client?: string
 }
 
-/** The figures of a check: the moment of its end and its duration in milliseconds, and the numbers of what it read and found. */
-export const verificationFigures = [
-  'finished',
-  'took',
-  'files',
-  'bytes',
-  'suites',
-  'confirmed',
-  'wrong',
-] as const
-
-export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
-
-/** One finding of `explain` about a URL, such as "Admitted by" and the rule. */
+/** One finding of `explain` about a request, such as "Admitted by" and the rule. */
 export interface Explanation {
   readonly question: string
   readonly answer: string
-  /** The expected outcome of a request. Only the first finding has it. */
+  /** The expected outcome of a request. Only the first finding has it, and the two members below. */
   readonly fate?: RequestFate | undefined
+  /** The reason in the word that the log has for it. */
+  readonly because?: string | undefined
+  /** The sources of the answer in the order in which they are tried; none when the client gets no file. */
+  readonly from?: readonly AnswerSource[] | undefined
 }
+
+export type AnswerSource = ContentSource | 'store'
 
 /**
  * The expected outcome of a request:
@@ -157,3 +157,38 @@ export interface Explanation {
  * - failed: there is no file to answer with
  */
 export type RequestFate = 'hit' | 'asks' | 'miss' | 'tunnel' | 'refused' | 'failed'
+
+/** What pages and commands say of a feature. All of it only reads, and is called once for each page or command. */
+export interface FeatureReport {
+  /** Sentences about what an operator has to look after. `upkeep` is about storing and single suites, and stands in the health check too. */
+  readonly cautions?: () => ReadonlyArray<{ readonly text: string; readonly upkeep: boolean }>
+  /** Its members of `status --json`, and its lines of `status`. Undefined when it has nothing to say. */
+  readonly status?: () => StatusPart | undefined
+  /** Sentences of the cache page about what stays in the store because of it. */
+  readonly stays?: () => readonly string[]
+  /** Its sections of the cache page, which come last there. */
+  readonly sections?: () => readonly PageSection[]
+}
+
+export interface StatusPart {
+  readonly members: JsonObject
+  readonly lines: readonly PageRow[]
+}
+
+/** A name, and the text beside it. */
+export interface PageRow {
+  readonly name: string
+  readonly text: string
+}
+
+/** A section of a page, in the order of its parts. */
+export interface PageSection {
+  /** The anchor of its title. */
+  readonly id: string
+  readonly title: string
+  readonly state?: { readonly good: boolean; readonly word: string; readonly text: string }
+  readonly paragraphs: readonly string[]
+  /** Remarks in small letters. */
+  readonly remarks: readonly string[]
+  readonly rows: readonly PageRow[]
+}

@@ -84,7 +84,7 @@ export interface FileDestination {
   readonly admission: Admission
 }
 
-type Destination = NonFileTarget | FileDestination
+export type Destination = NonFileTarget | FileDestination
 
 interface Remembered extends Pick<TargetParts, 'secure' | 'local'> {
   readonly host: string | undefined
@@ -157,13 +157,17 @@ function admitBoth(asked: TargetUri, routed: TargetUri, { policy }: Rules): Admi
   return 'allow' in second && first.allow === 'passthrough' ? first : second
 }
 
-/** The destination of a GET for a URL through the proxy, or a sentence when it asks for no file of an archive. */
-export function destinationOfUrl(url: string, rules: Rules): FileDestination | string {
+/** The destination of a request for a URL through the proxy, or a sentence when it asks for no file of an archive. */
+export function destinationOfUrl(
+  url: string,
+  rules: Rules,
+  { method, fields }: Pick<Request, 'method' | 'fields'> = { method: 'GET', fields: Fields.empty },
+): FileDestination | string {
   const target = parseTarget('GET', url.includes('://') ? url : `http://${url}`)
   if ('problem' in target) return target.problem
   if (target.form !== 'absolute') return 'not an http or https URL'
   const local = { address: '127.0.0.1', port: 0 }
-  const request = { method: 'GET', target, fields: Fields.empty, secure: false, local }
+  const request = { method, target, fields, secure: false, local }
   const destination = destinationOf(request, rules)
   if (destination.kind === 'file') return destination
   if (destination.kind === 'refuse') return destination.sentence

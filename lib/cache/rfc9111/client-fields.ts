@@ -10,7 +10,24 @@
  *   which do not differ by agent. Pages do, often without Vary.
  */
 import { type Fields, listMembers } from '../../http/message/field.ts'
+import type { Request } from '../../http/message/message.ts'
 import type { ArchivePath } from '../archive/path.ts'
+import type { FileDestination } from '../request/destination.ts'
+
+/**
+ * The fields of the client that may choose the answer; undefined when none may: files of archives are the same for all, and where this proxy
+ * has the credentials of the archive, nothing is passed through.
+ */
+export function choosingFields({
+  request: { fields },
+  file: { archive, confinement, underOurAddress },
+}: {
+  readonly request: Pick<Request, 'fields'>
+  readonly file: FileDestination
+}): Fields | undefined {
+  if (!isOfNoArchive(archive) || confinement?.credentials !== undefined) return undefined
+  return underOurAddress ? fields.without('Cookie') : fields
+}
 
 /** Whether the fields of a request alone show that it wants an answer of its own. */
 export function asksForItself(file: ArchivePath, request: Fields): boolean {

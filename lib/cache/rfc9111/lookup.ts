@@ -60,15 +60,15 @@ export interface FileRequest {
   /** The remembered 404s. A command that runs beside the service has none. */
   readonly negative?: Pick<NegativeMemory, 'get'> | undefined
   /** The adopted suites. A command that runs beside the service does not have them. */
-  readonly suites?: Pick<Suites, 'checkFrom' | 'confirms'> | undefined
+  readonly suites?: Pick<Suites, 'checkFrom'> | undefined
 }
 
 /** The keys for which the origin answered 404, each with the moment until which that answer holds. The moment can be past. */
 export type NegativeMemory = LRUCache<string, Milliseconds>
 
 export type StoreReason = Exclude<HitReason, 'validated' | DelayReason | StaleReason>
-type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
-type OriginReason = Extract<
+export type RevalidateReason = 'stale' | 'max-age' | 'no-cache' | 'min-fresh'
+export type OriginReason = Extract<
   MissReason,
   'absent' | 'unreadable' | 'authorization' | 'no-store' | 'passthrough' | 'own-fields'
 >
@@ -86,7 +86,7 @@ export type Decision =
   /** Answer 504 (RFC 9111 section 5.2.1.7). */
   | { readonly use: 'fail'; readonly because: FailReason }
 
-/** Decides what answers a request, and why. The pipeline carries the decision out, and `explain` puts it into words. */
+/** Decides by what is stored, and says why. `decide` adds what suites and origins add. */
 export function lookup(request: FileRequest): Decision {
   const decision = withoutAsking(request)
   if (decision.use === 'store' || decision.use === 'negative') return decision
@@ -282,7 +282,7 @@ function isImmutable(
   if (claim?.others !== undefined) return false
   if (!isFromTheFuture(stored, now) && residentTime(stored, now) <= settings.other) return true
   if (claim !== undefined) return true
-  return suites === undefined ? stored.verified?.by === 'index' : suites.confirms(stored)
+  return suites === undefined && stored.verified?.by === 'index'
 }
 
 /** Two days, because dated archives were observed to lag by most of one day. */

@@ -81,6 +81,8 @@ export interface OutcomeFacts {
   readonly notStored?: string | undefined
   /** The reason for which the origin has not confirmed the stored file that answers. */
   readonly failure?: string
+  /** The reason for which the origin was asked about the stored file. */
+  readonly revalidation?: string
   /** The build that the request names. */
   readonly build?: string
   /** The number of requests in an intercepted tunnel. */

@@ -12,8 +12,6 @@ export interface StoreEvent {
   readonly failed: { readonly error: unknown; readonly doing: string }
   /** The disk takes writes again. */
   readonly recovered: undefined
-  /** A download began that a checkpoint can make continuable after a crash. */
-  readonly begun: undefined
   /** An entry names a content that is whole and not stored yet. `kept` settles after `named`, or when the content cannot be stored. */
   readonly arriving: { readonly entry: Entry; readonly kept: Promise<unknown> }
   /** A content that an earlier stop left unproven was hashed and is right. The next checkpoint makes it durable. */

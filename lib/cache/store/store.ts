@@ -23,7 +23,7 @@ import type { Logger } from '../../log/log.ts'
 import { Catalogue, type ListedEntry, type UsedEntry } from './catalogue/catalogue.ts'
 import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
-import type { DownloadOptions, ResumableDownload } from './content/downloads.ts'
+import type { DownloadOptions } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import type { FileSystemSpace, Usage } from './content/room.ts'
 import { Contents } from './content/stored-contents.ts'
@@ -33,6 +33,7 @@ import {
   checkVersion,
   createDirectories,
   directoryFailure,
+  emptyTemporary,
   type Health,
   isFull,
   tryDisk,
@@ -202,7 +203,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { clock, log },
     )
     await createDirectories(disk, layout)
-    const removed = await parts.partials.find()
+    const removed = await emptyTemporary(disk, layout)
     if (removed > 0) log.info('removed what an earlier run left half-written', { removed })
     await journal.open()
     const full = await tryDisk(disk, layout).catch(error => {
@@ -363,11 +364,6 @@ export class Store extends ReadableStore<StoreParts> {
    */
   download(options: DownloadOptions = {}): Download {
     return this.parts.downloads.begin(options)
-  }
-
-  /** The download of a key that a crash broke off and that can be continued. */
-  resumable(key: string): ResumableDownload | undefined {
-    return this.parts.downloads.resumable(key)
   }
 
   /** The number of downloads whose content is not yet whole on disk. */

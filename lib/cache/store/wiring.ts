@@ -11,7 +11,6 @@ import { Downloads } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
 import { Arrivals, Room, Space } from './content/room.ts'
 import { Contents } from './content/stored-contents.ts'
-import { Partials } from './content/write-behind.ts'
 import { Disk, type DiskOptions, Layout } from './disk/disk.ts'
 import { DiskHealth } from './disk/health.ts'
 import { StoreEvents } from './events.ts'
@@ -51,17 +50,16 @@ export function wireStore(options: StoreOptions) {
   const around = { ...below, health }
   const journal = new Journal(around)
   const blobs = new Blobs({ ...around, journal, keepUnnamed })
-  const partials = new Partials(around)
-  const arrivals = new Arrivals(clock, partials)
+  const arrivals = new Arrivals(clock)
   const space = new Space(around, () => blobs.bytes + arrivals.bytes.arrived)
-  const kept = { ...around, journal, catalogue: journal, blobs, partials }
+  const kept = { ...around, journal, catalogue: journal, blobs }
   const room = new Room({ ...kept, space, arrivals })
   const blocks = new SharedBlocks(options.blocks ?? new BlockPool({ limit: blockMemory }))
   const files = new OpenFiles({ ...around, blocks })
   const checks = new Checks({ ...around, files, blobs })
   const contents = new Contents({ ...around, files, memory, checks })
   const downloads = new Downloads({ ...kept, blocks, files, checks, room, arrivals })
-  const checkpoints = new Checkpoints({ ...kept, downloads, checks })
+  const checkpoints = new Checkpoints({ ...kept, checks })
   const retention = new Retention({ ...kept, downloads, checkpoints, room })
 
   events.listen({
@@ -70,7 +68,6 @@ export function wireStore(options: StoreOptions) {
       space.forget()
       journal.flush().catch(error => health.failed(error, 'writing entries'))
     },
-    begun: () => checkpoints.soon(),
     proven: () => checkpoints.soon(),
     named({ digest }) {
       blobs.named(digest)

@@ -36,6 +36,7 @@ import {
 } from './generation.ts'
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
 import { type AdoptedSuites, type KnownSuites, type Source, standingOf } from './known-suites.ts'
+import { type MustBe, unnamedFile } from './must-be.ts'
 import { pastFiles } from './past.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
@@ -59,8 +60,8 @@ interface Agreement {
   readonly suites: readonly string[]
   /** The sets of own suites of these clients, each as one text. */
   readonly by: Set<string>
-  /** Whether an index names the content. */
-  named: boolean
+  /** What the entry agrees with. One index that names the content is enough. */
+  must: MustBe
 }
 
 interface AskedFile {
@@ -227,11 +228,6 @@ export class Suites {
     return generations.some(({ contents }) => contents.some(one => one.path === path))
   }
 
-  /** Whether an adopted index names the content of an entry for its file. `claim` must have been called for the entry before. */
-  confirms(entry: object): boolean {
-    return this.#agreeing.get(entry)?.named === true
-  }
-
   /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
     for (const at of this.#changedBy(entry)) this.adoptions.queue(at, eventOf(entry))
@@ -298,51 +294,27 @@ export class Suites {
     if (kind !== 'pdiff') this.#asked.note(key, this.#parts.clock.now())
   }
 
-  /** What the requested file must be, at once when the tables are in memory and no adoption is under way. */
-  claim(asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
-    const { stored, client } = asked
+  /**
+   * What the requested file must be for this client, at once when the tables are in memory and no adoption is under way. An adoption that
+   * may name a file is waited for, but for a package, and for a file that is not stored: the origin can be asked meanwhile.
+   */
+  mustBe(asked: AskedFile): MustBe | Promise<MustBe> {
+    const { key, stored, archive, client } = asked
+    if (archive.kind === 'by-hash') return { is: 'by-name', digest: archive.digest }
+    if (archive.kind === 'release' && !archive.detached) return unnamedFile.release
+    if (this.#known.size === 0 && this.adoptions.count === 0) return unnamedFile['no-suite']
     const agreement = stored && this.#agreeing.get(stored)
-    if (agreement?.by.has(this.#ownOf(agreement.suites, client).join(' '))) return undefined
-    const name = this.#nameable(asked)
-    return name === undefined ? undefined : (this.#awaited(name, asked) ?? this.#find(name, asked))
-  }
-
-  /**
-   * The same claim for a caller other than a client. It remembers no agreement and has no lost table made again. It may hash the stored
-   * content, and waits for an adoption that is under way.
-   */
-  async look(asked: AskedFile): Promise<Claim | undefined> {
-    const name = this.#nameable(asked)
-    if (name === undefined) return undefined
-    const adopted = this.#adoptedInTime(name, asked)
-    if (adopted !== undefined && !(await adopted)) return undefined
-    return claimOf(await this.#answer(name, asked, []))
-  }
-
-  /**
-   * The same claim after the adoption that is under way and that may name the file. Undefined when there is no such adoption, and for a
-   * stored file that is not a package. Never rejects.
-   */
-  awaitedClaim(asked: AskedFile): Promise<Claim | undefined> | undefined {
-    const { stored, archive } = asked
-    if (this.adoptions.count === 0) return undefined
-    if (stored !== undefined && archive.kind !== 'pool') return undefined
-    const name = this.#nameable(asked)
-    return name === undefined ? undefined : this.#awaited(name, asked)
-  }
-
-  /** The decoded URL of a file that an index may name; undefined for other files, and while no suite is known. */
-  #nameable({ key, archive }: AskedFile): string | undefined {
-    if (this.#known.size === 0 && this.adoptions.count === 0) return undefined
-    if (archive.kind === 'by-hash') return undefined
-    if (archive.kind === 'release' && !key.endsWith('.gpg')) return undefined
-    return decodedUrl(key)
-  }
-
-  #awaited(name: string, asked: AskedFile): Promise<Claim | undefined> | undefined {
-    return this.#adoptedInTime(name, asked)?.then(done =>
-      done ? this.#find(name, asked) : undefined,
-    )
+    const agrees = agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true
+    const adopting = this.adoptions.count > 0
+    if (agrees && !(adopting && archive.kind === 'pool')) return agreement.must
+    const name = decodedUrl(key)
+    if (name === undefined) return unnamedFile['no-suite']
+    const adopted = adopting ? this.#adoptedInTime(name, asked) : undefined
+    if (adopted === undefined) return agrees ? agreement.must : this.#find(name, asked)
+    const must = adopted.then(done => (done ? this.#find(name, asked) : unnamedFile.late))
+    return stored === undefined || archive.kind === 'pool'
+      ? { is: 'awaited', awaited: must.then(({ claim }) => claim) }
+      : must
   }
 
   /** Whether the adoption that may name the file ends within the time that a request waits; undefined when there is none. */
@@ -375,29 +347,37 @@ export class Suites {
     await this.#known.close()
   }
 
-  #find(name: string, asked: AskedFile): Claim | undefined | Promise<Claim | undefined> {
+  #find(name: string, asked: AskedFile): MustBe | Promise<MustBe> {
     const agreeing = this.#agreeing
     const lost: Source[] = []
     return continueWhenReady(this.#answer(name, asked, lost), answer => {
       for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
-      const claim = claimOf(answer)
+      const must = this.#mustBeBy(answer, name)
+      const { claim } = must
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       // A contradiction is settled for each client by the indexes that it has fetched.
       const settled = agrees && claim?.contradicting === undefined
-      if (stored === undefined || !settled || !archive.immutable) return claim
+      if (stored === undefined || !settled || !archive.immutable) return must
       const agreement: Agreement = agreeing.get(stored) ?? {
         suites: suitesOf(this.#known.rootedAt(this.#known.rootAbove(name))),
         by: new Set(),
-        named: false,
+        must,
       }
       if (agreement.by.size < mostAgreements) {
         agreement.by.add(this.#ownOf(agreement.suites, asked.client).join(' '))
       }
-      agreement.named ||= claim !== undefined
+      if (agreement.must.claim === undefined) agreement.must = must
       agreeing.set(stored, agreement)
-      return claim
+      return agreement.must
     })
+  }
+
+  #mustBeBy(answer: Answer, name: string): MustBe {
+    if (typeof answer !== 'string') return { is: 'named', claim: answer }
+    if (answer === 'unknown') return unnamedFile.unreadable
+    const isCovered = this.#known.above(name) ?? this.#known.rootAbove(name)
+    return unnamedFile[isCovered === undefined ? 'no-suite' : answer]
   }
 
   /** The answer of the indexes about a file. Sources whose tables are missing are added to `lost`. */
@@ -573,10 +553,6 @@ function suiteOfUnsigned(key: string): string | undefined {
 /** The event in the life of a suite that the arrival of a file is. */
 function eventOf({ key }: Entry): ArrivalEvent {
   return suiteOfRelease(key) === undefined ? 'index-came' : 'release-came'
-}
-
-function claimOf(answer: Answer): Claim | undefined {
-  return typeof answer === 'string' ? undefined : answer
 }
 
 /** Whether the content with this SHA-256 is a Release file of a generation or its signature. */

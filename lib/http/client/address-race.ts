@@ -8,6 +8,8 @@
  * - An address may only be slow while the next one is broken. So an answer that says that the origin fails counts only when the other
  *   addresses have been silent for another `longSilence`, or have failed.
  * - An address that was silent for longer than the answer of another one took counts as silent from then on.
+ * - All tries count against the limit of connections to the origin. Where that is reached, the next address takes the connection of a silent
+ *   one, which is given up for it.
  * - A name with one address is asked once.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
@@ -26,6 +28,10 @@ export interface TryOptions {
   /** The addresses of the tries before; undefined for the first try. */
   readonly except: ReadonlySet<string> | undefined
   readonly onConnected: (peer: AddressOfName) => void
+  /** To be called when the try has to wait for a connection. */
+  readonly onWaiting: () => void
+  /** The number of other tries under way. */
+  readonly beside: () => number
 }
 
 interface Try {
@@ -79,9 +85,12 @@ export class AddressRace<Response> {
     this.#tries += 1
     this.#running.add(one)
     const onConnected = (peer: AddressOfName) => this.#connected(one, peer)
-    one.cancel = send({ except, onConnected }, (failure, response) => {
-      if (this.#over) return
-      this.#running.delete(one)
+    const onWaiting = () => this.#yieldTo(one)
+    const beside = () =>
+      [...this.#running].filter(other => other !== one && other.peer !== undefined).length
+    one.cancel = send({ except, onConnected, onWaiting, beside }, (failure, response) => {
+      // A try that was given up for another one is not in the race any more.
+      if (this.#over || !this.#running.delete(one)) return
       if (response !== undefined) return this.#answered(one, response)
       this.#failure ??= failure
       if (this.#running.size > 0) return
@@ -109,6 +118,19 @@ export class AddressRace<Response> {
     this.#cancelTimer()
     if (this.#over || this.#addresses.size > peer.others || this.#tries >= mostTries) return
     this.#cancelTimer = clock.after(after, () => this.#try(new Set(this.#addresses)))
+  }
+
+  /** Gives up the first try whose address has been silent, so that a waiting one gets its connection. */
+  #yieldTo(waiting: Try): void {
+    const { clock, silent, origin, after } = this.#parts
+    for (const one of this.#running) {
+      const { peer, connected, cancel } = one
+      if (one === waiting || peer === undefined || connected === undefined) continue
+      if (clock.elapsed() - connected < after) continue
+      this.#running.delete(one)
+      silent.note(peer, origin)
+      return cancel(new Error('the next address takes its connection'))
+    }
   }
 
   #won(winner: Try, response: Response): void {

@@ -8,7 +8,7 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { networkOf } from '../../ip.ts'
 import { type Member, Members } from '../../members.ts'
-import { type Authority, formatAuthority } from '../message/target.ts'
+import { type Authority, formatAuthority, formatUri } from '../message/target.ts'
 import { LastBlock } from '../wire/field-lines.ts'
 import { type ResponseHead, ResponseHeadReader } from '../wire/response-head.ts'
 import { AddressRace } from './address-race.ts'
@@ -198,6 +198,10 @@ interface Errand {
   readonly except?: ReadonlySet<string> | undefined
   /** Called with the address that the request has a connection to. */
   readonly onConnected?: ((peer: AddressOfName) => void) | undefined
+  /** Called when it has to wait, because its origin has all connections that it may have. */
+  readonly onWaiting?: (() => void) | undefined
+  /** The number of other tries of the same request that are under way. */
+  readonly beside?: (() => number) | undefined
   /** The number of times that the origin has refused it as one of several. */
   readonly refusals?: number
   /** The time before it asks for a connection. */
@@ -259,9 +263,8 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     const { origin, key } = parts.names.of(asked, this.#way)
     this.origin = origin
     this.deadlines = this.#others.length === 0 ? deadlines : hurriedDeadlines(deadlines)
-    // The connections of the first try may all hang, so another try does not wait for one of them.
-    this.key = upgrade ? '' : except === undefined ? key : `${key} elsewhere`
-    this.boundKey = this.key === '' ? key : this.key
+    this.key = upgrade ? '' : key
+    this.boundKey = key
   }
 
   get most(): number | undefined {
@@ -368,8 +371,9 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
       }
     }
     if ('status' in response) {
+      const { refusals = 0 } = this.#errand
       if (!refusalStatuses.has(response.status)) {
-        this.#parts.connectionLimits.answered(this.key, this.#seen)
+        if (refusals > 0) this.#parts.connectionLimits.answered(this.key, this.#seen)
       } else if (this.#sendsAgain(response)) return
     }
     this.#told(undefined, response)
@@ -377,6 +381,14 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
 
   get reused(): boolean {
     return this.#connection?.reused === true
+  }
+
+  get alone(): boolean {
+    return this.#parts.pool.mostNow(this.key) === 1
+  }
+
+  get awaited(): boolean {
+    return this.#parts.pool.waiting(this.key) > 0
   }
 
   onLate(): Milliseconds {
@@ -394,7 +406,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     const misread = this.#connection?.reused === true && failure.code === 'ORIGIN_MALFORMED'
     const mayAskTwice = isSafe(this.#asked) && this.#asked.nextAddressAfter !== undefined
     const again = (isRepeatable(this.#asked) && silent && brokenOff) || (misread && mayAskTwice)
-    if (!again) return this.#fail(failure, brokenOff && this.#isRefused(failure.code))
+    if (!again) return this.#fail(failure, brokenOff ? this.#isRefused(failure.code) : undefined)
     this.#parts.counts.retried += 1
     this.#exchange = undefined
     this.#connection = undefined
@@ -463,6 +475,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     if (turn === 'full') return this.#fail(failureOf('queue', this.origin, {}))
     if (turn !== undefined) return this.turn(turn)
     this.#wait()
+    this.#errand.onWaiting?.()
     relieve?.()
   }
 
@@ -502,7 +515,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     dialler.dialBy(this.#way, request).then(
       dialled => this.#opened(dialled, stop.signal),
       (failure: OriginFailure) => {
-        const again = isNotTaken(failure) && this.#isRefused(failure.code)
+        const again = isNotTaken(failure) ? this.#isRefused(failure.code) : undefined
         if (!this.#upgrade) pool.vacate(this.key)
         this.#fail(failure, again)
       },
@@ -538,35 +551,41 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
     return new OriginFailure('ORIGIN_ABORTED', this.origin, { phase: 'queue', cause })
   }
 
-  /** `again` says that the origin has refused the request as one of several. */
-  #fail(failure: OriginFailure, again = false): void {
+  /** `again` is the time after which it is sent again, because the origin has refused it as one of several. */
+  #fail(failure: OriginFailure, again?: Milliseconds): void {
     this.#life.on('failed')
     this.#done()
     this.#parts.bound.release(this, undefined)
-    if (again) return this.#sendAgain(0)
+    if (again !== undefined) return this.#sendAgain(again)
     if (!this.#goesOn(failure)) this.#told(failure, undefined)
   }
 
-  /** Whether the origin has refused this request as one of several, so that it is to be sent again. Lowers the limit of the origin. */
-  #isRefused(because: string): boolean {
+  /**
+   * The time after which this request is to be sent again, because the origin has refused it as one of several; undefined when it has not.
+   * Lowers the limit of the origin.
+   */
+  #isRefused(because: string): Milliseconds | undefined {
     const { pool, connectionLimits } = this.#parts
     const { refusals = 0 } = this.#errand
-    if (this.#way !== undefined || this.#upgrade || !isSafe(this.#asked)) return false
+    if (this.#way !== undefined || this.#upgrade || !isSafe(this.#asked)) return undefined
     const { key, origin } = this
-    // A connection that was given back already is free now, and was one of them.
-    const busy = pool.busy(key) + (this.#gaveBack ? 1 : 0)
+    // A connection that was given back already is free now, and was one of them. Other tries of this request say nothing about the number.
+    const busy = pool.busy(key) + (this.#gaveBack ? 1 : 0) - (this.#errand.beside?.() ?? 0)
+    const target = formatUri(this.#asked.uri)
     const counts = { busy, most: pool.most(key), seen: this.#seen }
-    if (!connectionLimits.refused(key, { ...counts, origin, because })) return false
+    const delay = connectionLimits.refused(key, { ...counts, origin, target, because })
+    if (delay === undefined) return undefined
     pool.shrink(key)
-    return refusals < mostRefusals
+    return refusals < mostRefusals ? delay : undefined
   }
 
   /** Sends it again after a status with which the origin refuses one of several requests, unless it is to be sent much later. */
   #sendsAgain({ status, fields, content }: OriginResponse): boolean {
     const after = Number(/^\d{1,4}$/.exec(fields.get('Retry-After') ?? '0') ?? Number.NaN) * 1000
-    if (!this.#isRefused(String(status)) || !(after <= longestRetryAfter)) return false
+    const delay = this.#isRefused(String(status))
+    if (delay === undefined || !(after <= longestRetryAfter)) return false
     content.close()
-    this.#sendAgain(after)
+    this.#sendAgain(Math.max(delay, after))
     return true
   }
 

@@ -250,6 +250,17 @@ export class ConnectionPool {
     return this.#places.get(key)?.most ?? 0
   }
 
+  /** The most connections under a key now. */
+  mostNow(key: string): number {
+    const place = this.#places.get(key)
+    return place === undefined ? 0 : this.#mostOf(place)
+  }
+
+  /** The number of requests that wait for a connection under a key. */
+  waiting(key: string): number {
+    return this.#places.get(key)?.line.size ?? 0
+  }
+
   /** Closes the free connections under a key, because its limit was lowered. */
   shrink(key: string): void {
     for (const connection of [...(this.#places.get(key)?.free ?? [])]) this.#drop(connection)

@@ -81,6 +81,10 @@ export interface OriginRequest {
 export interface LateRequest {
   /** Whether its connection had carried an earlier request. */
   readonly reused: boolean
+  /** Whether its origin may have no other connection now. */
+  readonly alone: boolean
+  /** Whether other requests wait for a connection to its origin. */
+  readonly awaited: boolean
   cancel(cause?: unknown): void
 }
 

@@ -31,8 +31,6 @@ type ForOrigin = 'uri' | 'host' | 'fields' | 'client' | 'line' | 'owner'
 
 export interface ForwardingOptions extends Required<Pick<OriginRequest, ForOrigin>> {
   readonly origin: OriginClient
-  /** Makes the response of the origin fit for the client. */
-  readonly answered: (response: Response) => Response | Promise<Response>
   /** Makes the trailer fields fit to be sent. */
   readonly trailers: (fields: Fields) => Fields
   readonly clock: Clock
@@ -66,7 +64,7 @@ export function forward(request: Request, to: ForwardingOptions): Promise<Respon
 
 function exchange(request: Request, content: Content, to: ForwardingOptions): Promise<Response> {
   const asked = outgoing(request, to, content)
-  return to.origin.request(asked).then(response => to.answered(answerOf(request, response)))
+  return to.origin.request(asked).then(response => answerOf(request, response))
 }
 
 interface UpgradeForwarding extends ForwardingOptions, Pick<TunnelOptions, 'idle' | 'signal'> {
@@ -86,7 +84,7 @@ export async function forwardUpgrade(
 ): Promise<Response | TakenOver> {
   const { clock, idle, socket: client } = to
   const answer = await to.origin.upgrade({ ...outgoing(request, to, noContent), trailers: false })
-  if ('status' in answer) return to.answered(answerOf(request, answer))
+  if ('status' in answer) return answerOf(request, answer)
   const { transport: far, address } = answer
   if ((answer.fields.get('Upgrade') ?? '').toLowerCase() !== 'websocket') {
     far.destroy()

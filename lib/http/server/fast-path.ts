@@ -96,8 +96,9 @@ class FastConnection implements RequestReading {
   #alone = false
   /** Responses that are not written to their end, in the order of their requests. */
   readonly #due: FastResponse[] = []
-  /** Whether the client has ended its side: the responses that are ready are written, and then the connection ends. */
+  /** Whether the connection ends after the responses that are ready. */
   #ending = false
+  #cancelEnd = (): void => undefined
   /** The time since which a head is incomplete, or since the first head is awaited; undefined between requests. */
   #headSince: Milliseconds | undefined
 
@@ -295,28 +296,42 @@ class FastConnection implements RequestReading {
     this.path.server.refuse(code, this.socket)
   }
 
-  /** A client that has ended its side gets the responses that are ready, and the connection ends, as with Node. */
+  /**
+   * A client that has ended its side gets the answers to its requests for as long as `longestHalfOpen`: `nc -N` ends its side and reads on.
+   * A client that has closed its connection looks the same until bytes are sent to it.
+   */
   readonly #onEnd = (): void => {
     const inHead = this.#state === 'reading' && this.#unread.length > 0
-    if (inHead || this.#arriving !== undefined) this.#giveUp('HPE_INVALID_EOF_STATE')
-    else {
-      // After the end nothing can be written, and no 'drain' is emitted.
-      this.#ending = true
-      this.#turn()
-      flushWrites()
-      // The last response may have ended the socket: Node makes an error for each end that comes later.
-      if (!this.socket.writableEnded) this.socket.end()
-    }
+    if (inHead || this.#arriving !== undefined) return this.#giveUp('HPE_INVALID_EOF_STATE')
+    if (this.#due.length === 0) return this.#end()
+    this.#state = 'over'
+    this.#unread.take()
+    this.#due.at(-1)?.last()
+    this.#cancelEnd = this.path.server.options.clock.after(longestHalfOpen, () => this.#end())
+  }
+
+  /** Ends the connection after the responses that are ready. */
+  #end(): void {
+    // After the end nothing can be written, and no 'drain' is emitted.
+    this.#ending = true
+    this.#turn()
+    flushWrites()
+    // The last response may have ended the socket: Node makes an error for each end that comes later.
+    if (!this.socket.writableEnded) this.socket.end()
   }
 
   /** Responses that wait for their turn learn that they will not be written, and release their memory. */
   readonly #onClose = (): void => {
+    this.#cancelEnd()
     this.#content?.broken()
     for (const out of [...this.#due]) out.turn()
   }
 
   readonly #onError = (): void => void this.socket.destroy()
 }
+
+/** The longest time for which a client that has ended its side is waited for. A longer one would keep the work for clients that have left. */
+const longestHalfOpen: Milliseconds = 5000
 
 /** Whether it has content, or a method that is not safe (RFC 9110 section 9.2.1). */
 function standsAlone({ method, length }: PlainHead): boolean {

@@ -2,7 +2,7 @@
  * Seeded noise in what strangers send: queries, forms, RelayState and metadata never crash the gateway and make no session.
  */
 import t from 'tap'
-import { safeReturn } from '../../../lib/auth/login/parts.ts'
+import { safeReturn } from '../../../lib/auth/login/addresses.ts'
 import { readRedirect } from '../../../lib/saml/binding/redirect.ts'
 import { readIdpMetadata } from '../../../lib/saml/metadata/idp-metadata.ts'
 import { hostilePieces, seeded } from '../../fixtures/chance/seeded-random.ts'

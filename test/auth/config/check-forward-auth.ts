@@ -40,9 +40,12 @@ t.test('the least of each kind is enough', async t => {
 
 t.test('what is wrong is named', async t => {
   for (const [forwardAuth, said] of [
-    [{ edge: 'nginx' }, /^forwardAuth: has no listenAddress/],
-    [{ hosts: ['app.example.org'] }, /^forwardAuth: has no listenAddress/],
-    [{ listenAddress: unix.listenAddress }, /^forwardAuth: has no edge; name the one that asks/],
+    [{ edge: 'nginx' }, /^forwardAuth\.edge: needs forwardAuth\.listenAddress/],
+    [{ hosts: ['app.example.org'] }, /^forwardAuth\.hosts: needs forwardAuth\.listenAddress/],
+    [
+      { listenAddress: unix.listenAddress },
+      /^forwardAuth\.listenAddress: needs forwardAuth\.edge beside it: name the one that asks/,
+    ],
     [{ ...unix, edge: 'apache' }, /^forwardAuth\.edge: found "apache"/],
     [
       { ...unix, listenAddress: 'unix:app.sock' },

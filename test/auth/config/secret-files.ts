@@ -104,7 +104,7 @@ t.test('what is wrong is told without what the file holds', async t => {
     [`idpMetadataProxyFile: ${await file('url', 'https://hunter2@x')}`, /scheme https/],
     [
       `idpMetadataProxyFile: /x\nidpMetadataProxy: ${proxy}`,
-      /idpMetadataProxyFile: stands beside idpMetadataProxy/,
+      /idpMetadataProxyFile: not together with idpMetadataProxy; leave one/,
     ],
   ] as const) {
     const { config, problems } = await load(lines)

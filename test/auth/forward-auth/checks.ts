@@ -463,6 +463,27 @@ t.test(
   },
 )
 
+t.test('before the end each kept connection of the edge gets an answer that says so', async t => {
+  const { gateway, at } = await startChecks(t, { edge: 'nginx' })
+  const port = 'port' in at ? at.port : 0
+  const edge = await RawClient.connect(t, port)
+  const check = bytesOf(checkOf('nginx', { target: '/' }))
+  await edge.write(check)
+  t.equal((await edge.response()).fields.get('Connection'), 'keep-alive')
+  const [lull] = gateway.service.stop
+  await lull?.stop()
+  await edge.write(check)
+  const last = await edge.response()
+  t.equal(last.status, 401)
+  t.equal(last.fields.get('Connection'), 'close')
+  t.equal(await edge.ended, 'fin')
+  edge.end()
+  const another = await RawClient.connect(t, port)
+  await another.write(check)
+  t.equal((await another.response()).status, 401, 'new checks are answered')
+  another.end()
+})
+
 t.test('a session that was ended passes no more, however often it was shown', async t => {
   const { gateway, ask } = await startChecks(t, { edge: 'nginx' })
   const Cookie = await gateway.logIn(ada)

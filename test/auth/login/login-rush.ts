@@ -1,5 +1,5 @@
 import t from 'tap'
-import { loginBounds, logoutBounds, WorkerPool } from '../../../lib/auth/login/worker/pool.ts'
+import { loginBounds, logoutBounds, WorkerPool } from '../../../lib/auth/idp/worker/pool.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readPost } from '../../../lib/auth/login/post.ts'
+import { readPost } from '../../../lib/auth/login/bindings.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { makeRequest } from '../../fixtures/saml/browser.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'

@@ -2,7 +2,7 @@
  * Where a login that the identity provider began leads to.
  */
 import t from 'tap'
-import { relayedTarget } from '../../../lib/auth/login/relayed-target.ts'
+import { relayedTarget } from '../../../lib/auth/login/addresses.ts'
 import { hrefOf } from '../../fixtures/saml/browser.ts'
 import { SamlLab } from '../../fixtures/saml/lab.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { UsedIds } from '../../../lib/auth/login/replay-cache.ts'
+import type { UsedIds } from '../../../lib/auth/login/used-answers.ts'
 import { logoutResponseXml } from '../../../lib/saml/binding/message-xml.ts'
 import { signElement } from '../../../lib/saml/signature/sign.ts'
 import { nameIdFormats, status } from '../../../lib/saml/xml/vocabulary.ts'

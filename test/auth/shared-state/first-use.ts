@@ -3,31 +3,33 @@
  */
 import t from 'tap'
 import type { SharedParts } from '../../../lib/auth/login/parts.ts'
-import { useOnce } from '../../../lib/auth/login/replay-cache.ts'
+import { UsedAnswers } from '../../../lib/auth/login/used-answers.ts'
 
 type Said = 'first' | 'again' | 'away'
 
 /** What came of it, and what was asked in which order. */
 async function used(said: Said | undefined, own: boolean, alone: boolean) {
   const asked: string[] = []
-  const store: Pick<SharedParts, 'useIds' | 'tellLater'> = {
+  const store: Omit<SharedParts, 'forms'> = {
     async useIds() {
       asked.push('store')
       return said ?? 'away'
     },
     tellLater: () => void asked.push('later'),
+    refillFrom: () => undefined,
+    countTries: async () => undefined,
   }
   const shared = said === undefined ? undefined : store
-  const replayCache = {
+  const list = {
     async consume() {
       asked.push('list')
       return own ? ('first' as const) : ('again' as const)
     },
+    livingMarks: () => [],
+    close: async () => undefined,
   }
-  const outcome = await useOnce(
-    { replayCache, shared },
-    { ids: ['a'], until: 1, ownListSuffices: alone },
-  )
+  const answers = new UsedAnswers(list, shared)
+  const outcome = await answers.use({ ids: ['a'], until: 1, ownListSuffices: alone })
   return [outcome, ...asked].join(' ')
 }
 

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Clock, systemClock } from '../../../lib/async/clock.ts'
-import { openReplayCache, useOnce } from '../../../lib/auth/login/replay-cache.ts'
+import { openUsedIds, UsedAnswers } from '../../../lib/auth/login/used-answers.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import { storeNames } from '../../../lib/auth/shared-state/names.ts'
 import { openSharedState, sharedForms } from '../../../lib/auth/shared-state/shared-state.ts'
@@ -37,20 +37,17 @@ async function instance(
     },
     ...{ revocations: list, clock, log },
   })
-  const replayCache = await openReplayCache({ path: join(directory, `${name}.used`), clock, log })
-  shared.refillFrom(replayCache)
+  const path = join(directory, `${name}.used`)
+  const used = new UsedAnswers(await openUsedIds({ path, clock, log }), shared)
   t.teardown(async () => {
     await shared.close()
     await list.close()
-    await replayCache.close()
+    await used.close()
   })
   const { revocations } = shared
   if (revocations === undefined) throw new Error('there is a list')
   const use = (id: string, { alone = false, until = clock.now() + hour } = {}) =>
-    useOnce(
-      { replayCache, shared },
-      { ids: [id, `request of ${id}`], until, ownListSuffices: alone },
-    )
+    used.use({ ids: [id, `request of ${id}`], until, ownListSuffices: alone })
   return { log, list, shared, revocations, use }
 }
 

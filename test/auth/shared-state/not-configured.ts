@@ -5,16 +5,19 @@ import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { packageRoot } from '../../../lib/package.ts'
 
-/** Modules whose names match, of those that the program has loaded when it is ready, or has told why it is not. */
+/** Whether the program has loaded the client of the store when it is ready. */
 function loaded(state: object): string {
   const script = `
-    import { createRequire } from 'node:module'
+    import { Session } from 'node:inspector'
     import { startGateway } from './dist/test/fixtures/gateway/gateway.js'
     const ends = []
     const gateway = await startGateway({ teardown: end => ends.unshift(end) }, { settings: ${JSON.stringify(state)} })
-    const { cache } = createRequire(import.meta.url)
-    const found = Object.keys(cache).filter(path => path.includes('@redis'))
-    console.log(found.length === 0 ? 'nothing' : 'the client')
+    const session = new Session()
+    session.connect()
+    const found = []
+    session.on('Debugger.scriptParsed', ({ params: { url } }) => found.push(url))
+    session.post('Debugger.enable')
+    console.log(found.some(url => url.includes('/lib/auth/shared-state/')) ? 'the client' : 'nothing')
     for (const end of ends) await end()
     process.exit(0)`
   const run = spawnSync(process.execPath, ['--input-type=module', '-e', script], {

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import { KeptForms } from '../../../lib/auth/login/kept-forms.ts'
-import { decryptionTries } from '../../../lib/auth/login/parts.ts'
+import { decryptionTries } from '../../../lib/auth/login/used-answers.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
 import type { Session } from '../../../lib/auth/session/token.ts'
 import { openSharedState } from '../../../lib/auth/shared-state/shared-state.ts'
@@ -182,13 +182,13 @@ t.test('a form waits for its user at every instance, and is handed out once', { 
   if (here === undefined || there === undefined) return
   const ada = { owner: 'ada@example.org', target: '/save', network: '192.0.2.1' }
   const form = { contentType: 'multipart/form-data; boundary=x', content: randomBytes(300_000) }
-  const inStore = (id: string) => {
-    const { keys } = { keys: store.cli('keys', '{authproxy:app}:form:*') }
-    return until(() => store.cli('dbsize') !== '' && id !== '' && keys !== undefined)
+  const stored = async () => {
+    await until(() => store.cli('keys', '*form:*').trim() !== '')
+    // Answers come in the order of the questions, so both instances know by then what the store has.
+    await Promise.all([a, b].map(({ shared }) => shared.failures()))
   }
   const key = here.put('1', form, ada, 60_000)
-  await inStore('1')
-  await until(() => store.cli('keys', '*form:*').trim() !== '')
+  await stored()
   t.same(await there.placeOf('1', ada.owner), { target: '/save' })
   const both = await Promise.all([there.take('1', key, ada), here.take('1', key, ada)])
   t.equal(both.filter(one => 'content' in one).length, 1, 'one of two requests at a time gets it')
@@ -201,18 +201,18 @@ t.test('a form waits for its user at every instance, and is handed out once', { 
 
   const nameless = { ...ada, owner: undefined }
   const second = here.put('2', { ...form, origin: 'https://other.example' }, nameless, 60_000)
-  await until(() => store.cli('keys', '*form:*').trim() !== '')
+  await stored()
   t.same(await there.placeOf('2', ada.owner), { target: '/save' }, 'is hers from now on')
   t.same(await here.placeOf('2', 'bert'), { because: 'other-user' })
   await until(() => store.cli('keys', '*form:*').trim() === '')
   t.same(await there.take('2', second, ada), { because: 'gone' })
 
   const third = here.put('3', form, ada, 60_000)
-  await until(() => store.cli('keys', '*form:*').trim() !== '')
+  await stored()
   const moved = await there.move('3', third, '4', 60_000)
   t.ok(moved)
   t.same(await here.placeOf('3', ada.owner), { because: 'gone' })
-  await until(() => store.cli('keys', '*form:*').trim() !== '')
+  await stored()
   t.same(await here.take('4', moved ?? '', ada), form)
 
   for (const id of ['5', '6', '7', '8', '9', '10']) there.put(id, form, ada, 60_000)

@@ -10,7 +10,7 @@ t.test('a shared store has a bucket', t => {
     url: { scheme: 'https', host: 's3.example.org', port: 443, path: '/apt' },
   })
   const rows: ReadonlyArray<readonly [string, RegExp]> = [
-    ['{region: eu-central-1}', /shared_store\.url: is missing; write the URL of the bucket/],
+    ['{region: eu-central-1}', /shared_store\.region: needs shared_store\.url beside it/],
     ['{url: "https://s3.example.org"}', /shared_store\.url: names no bucket/],
     ['{url: "https://localhost/b", style: host}', /has no bucket before the first dot/],
     ['{url: "https://192.0.2.1/b", style: host}', /has no bucket before the first dot/],
@@ -97,8 +97,8 @@ t.test('where to listen is said in one way only', t => {
     ],
   )
   t.match(problems('listen: [3142]\nlisten_port: 80\nalternative_ports: [81]'), [
-    'f.yaml:2:1: listen_port: not together with listen; move it there',
-    'f.yaml:3:1: alternative_ports: not together with listen; move it there',
+    'f.yaml:2:14: listen_port: not together with listen; leave one',
+    'f.yaml:3:20: alternative_ports: not together with listen; leave one',
   ])
   t.match(problems('listen: [3142, ":3142", "127.0.0.1:0", "127.0.0.1:0"]'), [
     'f.yaml:1:16: listen[1]: the same as listen[0]; remove one',

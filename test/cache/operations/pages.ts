@@ -173,7 +173,7 @@ t.test('a service that is ready but has warnings is not green', async t => {
   const full = await render(sources({ nothingStored: () => 'no room' }), '')
   t.match(full, '</strong> Packages are served.</p>', 'it does not say that they are stored')
   const found = await render(fullSources(), '')
-  t.match(found, '<li>the last verification removed 2 wrong files</li>')
+  t.match(found, '<li>the last check removed 2 wrong files</li>')
 })
 
 t.test('what went wrong lately, with a link that explains it and no secret of a query', async t => {

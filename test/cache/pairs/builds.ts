@@ -3,8 +3,8 @@
  */
 import t, { type Test } from 'tap'
 import { disputed, disputedSuite } from '../../fixtures/archive/disputed-suite.ts'
-import { startNodes } from '../../fixtures/bucket/nodes.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import {
   type Answer,
   file,

@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import { changingArchives } from '../../fixtures/archive/changing-archive.ts'
-import { startNodes } from '../../fixtures/bucket/nodes.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { file } from '../../fixtures/http/scripted-origin.ts'
 
 t.setTimeout(120_000)

@@ -8,8 +8,8 @@ import {
   changingArchives,
 } from '../../fixtures/archive/changing-archive.ts'
 import { disputedSuite } from '../../fixtures/archive/disputed-suite.ts'
-import { startNodes } from '../../fixtures/bucket/nodes.ts'
 import { TestCache } from '../../fixtures/cache/cache.ts'
+import { startNodes } from '../../fixtures/features/shared/nodes.ts'
 import { file, reply, type Script, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
 

@@ -78,8 +78,10 @@ t.test('nothing stored', async t => {
 t.test('immutable names answer for ever; only no-cache asks the origin', async t => {
   for (const path of [BY_HASH, POOL]) {
     for (const after of [0, 1, 100_000_000, -100_000_000]) {
-      const suites = { checkFrom: () => undefined, confirms: () => true }
-      const says = (value?: string) => ask(path, { after, suites, ...(value && { says: value }) })
+      const suites = { checkFrom: () => undefined }
+      const claim = { digest: entry.digest }
+      const says = (value?: string) =>
+        ask(path, { after, suites, claim, ...(value && { says: value }) })
       t.equal(says(), 'store immutable')
       t.equal(says('max-age=0'), 'store immutable', 'apt says so on by-hash')
       t.equal(says('max-age=5, min-fresh=1000'), 'store immutable')
@@ -93,7 +95,7 @@ t.test('immutable names answer for ever; only no-cache asks the origin', async t
 })
 
 t.test('a version in a name that no index confirms answers for an hour', async t => {
-  const suites = { checkFrom: () => undefined, confirms: () => false }
+  const suites = { checkFrom: () => undefined }
   for (const says of [undefined, 'max-age=0', 'no-store']) {
     const asked = (after: number) => ask(POOL, { after, suites, ...(says && { says }) })
     t.equal(asked(3600), 'store immutable')

@@ -3,6 +3,7 @@
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import t from 'tap'
 import { Layout } from '../../../lib/cache/store/disk/disk.ts'
 import { seeded } from '../../fixtures/chance/seeded-random.ts'
@@ -47,14 +48,14 @@ t.test('killed at fifty moments, never a wrong byte', { timeout: 600_000 }, asyn
   t.ok(served > 50, `${served} contents were served`)
 })
 
-t.test('a large download goes on after kill -9 where a checkpoint was', async t => {
+t.test('what kill -9 leaves of a large download is removed at the next start', async t => {
   const directory = t.testdir({})
   const child = startChild(t, 'download', { directory })
   while ((await child.line()) !== 'under way');
   await child.kill()
-  const { store } = await opened(t, { directory })
-  const download = await store.resumable('http://archive.example.org/large')?.resume()
-  t.equal(download?.size, 9 << 20)
-  const begun = Array.from({ length: 9 }, (_, n) => Buffer.alloc(1 << 20, n))
-  t.equal(download?.digestSoFar(), sha256(Buffer.concat(begun)))
+  const { temporary } = new Layout(directory)
+  t.equal((await readdir(temporary)).length, 1)
+  const { log } = await opened(t, { directory })
+  t.strictSame(await readdir(temporary), [])
+  t.match(log.lines, [{ facts: { removed: 1 } }])
 })

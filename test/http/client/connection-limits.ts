@@ -159,14 +159,14 @@ t.test('a limit is halved once for each burst, and rises by one a minute', t => 
   const clock = new ManualClock(0)
   const limits = new ConnectionLimits(clock, () => {})
   const refused = (busy: number, seen: number) =>
-    limits.refused('a', { busy, most: 16, seen, origin: 'a', because: '503' })
+    limits.refused('a', { busy, most: 16, seen, origin: 'a', target: 'x', because: '503' })
   t.equal(limits.now('a', 16), 16)
-  t.equal(refused(1, 0), false, 'alone')
-  t.equal(refused(10, 0), true)
+  t.equal(refused(1, 0), undefined, 'alone')
+  t.equal(refused(10, 0), 0)
   t.equal(limits.now('a', 16), 5)
-  t.equal(refused(9, 0), true, 'of the same burst')
+  t.equal(refused(9, 0), 0, 'of the same burst')
   t.equal(limits.now('a', 16), 5)
-  t.equal(refused(5, limits.changes), true)
+  t.equal(refused(5, limits.changes), 0)
   t.equal(limits.now('a', 16), 2)
   t.equal(limits.now('b', 16), 16)
   t.strictSame(limits.states(), [], 'nothing has come of it yet')
@@ -179,6 +179,31 @@ t.test('a limit is halved once for each burst, and rises by one a minute', t => 
   clock.advance(13 * 60_000)
   t.equal(limits.now('a', 16), 16)
   t.strictSame(limits.states(), [])
+  t.end()
+})
+
+t.test('a limit that helped no request ends, and the one before counts again', t => {
+  const clock = new ManualClock(0)
+  const limits = new ConnectionLimits(clock, () => {})
+  const refused = (target: string) =>
+    limits.refused('a', {
+      ...{ busy: limits.now('a', 16), most: 16, seen: limits.changes },
+      ...{ origin: 'a', target, because: '503' },
+    })
+  t.equal(refused('limited'), 0)
+  limits.answered('a', limits.changes)
+  t.equal(limits.now('a', 16), 8)
+  t.equal(refused('broken'), 0)
+  t.equal(refused('broken'), 0)
+  t.equal(limits.now('a', 16), 2)
+  clock.advance(6000)
+  t.equal(limits.now('a', 16), 8)
+  t.equal(refused('broken'), 6000, 'it is sent again later, and lowers nothing')
+  t.equal(limits.now('a', 16), 8)
+  clock.advance(600_000)
+  t.equal(limits.now('a', 16), 16, 'it has risen meanwhile')
+  t.equal(refused('broken'), 0)
+  t.equal(limits.now('a', 16), 8)
   t.end()
 })
 
@@ -205,6 +230,38 @@ t.test(
     t.equal(await textOf((await good).content), 'good')
     rest.open()
     await textOf(large.content)
-    t.equal(await broken, '503 broken')
+    await until(() => origin.seen('/broken').length === 2)
+    await until(() => client.counts().busy === 0)
+    clock.advance(6000)
+    t.equal(await broken, '503 broken', 'once no other request is under way')
   },
 )
+
+t.test('a broken file lowers no limit because other files are answered meanwhile', async t => {
+  const origin = await ScriptedOrigin.listen(t)
+  const gates = [0, 1, 2, 3].map(n => {
+    const gate = new Gate()
+    origin.at(`/held/${n}`, reply({ content: 'held', before: gate }))
+    return gate
+  })
+  origin.at('/broken', reply({ status: 503, fields: { 'Retry-After': '3' } }))
+  origin.at('/good', reply({ content: 'good' }))
+  const { client, clock } = makeClient(t, { onFewerConnections: () => {} })
+  const ask = async (path: string) =>
+    textOf((await client.request(asking(origin.url(path)))).content)
+  const held = gates.map((_, n) => ask(`/held/${n}`))
+  for (const n of gates.keys()) await origin.arrived(`/held/${n}`)
+  const broken = ask('/broken')
+  await until(() => client.connectionLimits.changes === 1)
+  for (const gate of gates.slice(1)) gate.open()
+  await Promise.all(held.slice(1))
+  t.equal(await ask('/good'), 'good')
+  t.strictSame(client.connectionLimits.states(), [], 'that shows nothing about the number')
+  clock.advance(3000)
+  await until(() => origin.seen('/broken').length === 2)
+  gates[0]?.open()
+  await Promise.all(held)
+  clock.advance(10_000)
+  await broken
+  t.strictSame(client.connectionLimits.states(), [])
+})

@@ -70,6 +70,46 @@ t.test('the next address is asked after three seconds of silence', async t => {
   })
 })
 
+t.test(
+  'the next address takes the connection of a silent one where no more is allowed',
+  async t => {
+    const { client, clock, origins, silent, url } = await addresses(
+      t,
+      [silence, reply({ content: 'hello' })],
+      { connectionsTo: () => 1 },
+    )
+    const [first, second] = origins
+    const answer = client.request(asking(url, { nextAddressAfter }))
+    await first?.arrived('/file')
+    clock.advance(3000)
+    await second?.arrived('/file')
+    t.equal(client.counts().busy, 1)
+    t.equal(await textOf((await answer).content), 'hello')
+    t.equal(silent.length, 1)
+  },
+)
+
+t.test('tries of several requests at two addresses keep to the limit', async t => {
+  const { client, clock, origins, url } = await addresses(
+    t,
+    [silence, reply({ content: 'hello' })],
+    { connectionsTo: () => 3 },
+  )
+  const all = [0, 1, 2, 3].map(async () => {
+    const { content } = await client.request(asking(url, { nextAddressAfter }))
+    return textOf(content)
+  })
+  await until(() => origins[0]?.seen('/file').length === 3)
+  let most = 0
+  origins[1]?.at('*', async answer => {
+    most = Math.max(most, client.counts().busy)
+    await reply({ content: 'hello' })(answer)
+  })
+  clock.advance(3000)
+  t.strictSame(await Promise.all(all), ['hello', 'hello', 'hello', 'hello'])
+  t.ok(most <= 3, `${most} at a time`)
+})
+
 t.test('three addresses, two of them silent', async t => {
   const { client, clock, origins, silent, url } = await addresses(t, [
     silence,

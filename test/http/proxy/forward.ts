@@ -23,7 +23,6 @@ const to: Omit<ForwardingOptions, 'origin' | 'room'> = {
   host: undefined,
   owner: undefined,
   fields: Fields.empty,
-  answered: response => response,
   trailers: fields => fields,
   clock: systemClock,
   contentTime: 60_000,

@@ -17,6 +17,46 @@ const secure = {
   client: { tls: { ca: authority.cert, host: '127.0.0.1' } },
 }
 
+t.test('a client that ends its side after its requests gets their answers', async t => {
+  const gate = new Gate()
+  const { port } = await serveForTest(t, async request => {
+    const path = pathOf(request)
+    if (path === '/late') await gate.pass()
+    return text(path === '/large' ? 'x'.repeat(1 << 22) : path)
+  })
+  const client = await RawClient.connect(t, port)
+  await client.write(`${get('/1')}${get('/large')}${get('/late')}`)
+  client.end()
+  t.equal((await client.response()).text, '/1')
+  t.equal((await client.response()).content.length, 1 << 22)
+  gate.open()
+  t.equal((await client.response()).text, '/late')
+  t.equal(await client.ended, 'fin')
+})
+
+t.test('a client that has ended its side is waited for no longer than some seconds', async t => {
+  const clock = new ManualClock(0)
+  const gate = new Gate()
+  const { port, server } = await serveForTest(
+    t,
+    async request => {
+      if (pathOf(request) === '/late') await gate.pass()
+      return text(pathOf(request))
+    },
+    { clock },
+  )
+  const client = await RawClient.connect(t, port)
+  await client.write(`${get('/1')}${get('/late')}`)
+  await gate.reached
+  client.end()
+  t.equal((await client.response()).text, '/1')
+  for (let n = 0; n < 20; n += 1) await new Promise(resolve => setImmediate(resolve))
+  clock.advance(5000)
+  t.equal(await client.ended, 'fin')
+  t.ok(await eventually(() => server.connections === 0))
+  gate.open()
+})
+
 const kinds = {
   'the fast path': { server: {}, client: {} },
   "Node's server": { server: { fastPath: false }, client: {} },

@@ -55,29 +55,10 @@ export function crossCheck(values: SettingValues): Remarks {
 
   checkNames(values, collected)
 
-  if (proxy.targetDisableSSLVerify) {
+  if (proxy.targetDisableSSLVerify && targetURL.scheme === 'https') {
     warn(
       ['proxy', 'targetDisableSSLVerify'],
-      targetURL.scheme === 'http'
-        ? 'has no effect: the backend is reached without TLS'
-        : 'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
-    )
-  }
-  const { targetClientCertificate: certificate, targetClientKey: key } = proxy
-  if ((certificate === undefined) !== (key === undefined)) {
-    const [there, missing] =
-      key === undefined ? CLIENT_FILES : ([CLIENT_FILES[1], CLIENT_FILES[0]] as const)
-    wrong(['proxy', there], `needs proxy.${missing} beside it`)
-  }
-  for (const name of ['targetServerName', 'targetClientCertificate'] as const) {
-    if (targetURL.scheme === 'http' && proxy[name] !== undefined) {
-      warn(['proxy', name], 'has no effect: the backend is reached without TLS')
-    }
-  }
-  if (proxy.proxyProtocol && proxy.trustedProxies.length === 0) {
-    wrong(
-      ['proxy', 'proxyProtocol'],
-      'is of no use without proxy.trustedProxies: name the load balancer there, which alone may begin so',
+      'a host between here and the backend can read and change everything; name the authority in proxy.targetCertificates instead',
     )
   }
   proxy.trustedProxies.forEach((network, index) => {
@@ -97,14 +78,6 @@ export function crossCheck(values: SettingValues): Remarks {
       ['idpMetadataURL'],
       'metadata fetched without TLS can be replaced on its way, and with it who may log in; use https, idpMetadataFile, or idpMetadataCertificate where the metadata is signed',
     )
-  }
-  for (const place of ['idpMetadataProxy', 'idpMetadataProxyFile'] as const) {
-    if (values[place] !== undefined && values.idpMetadataURL === undefined) {
-      warn([place], 'has no effect: idpMetadataFile is read from the disk')
-    }
-  }
-  if (values.idpMetadataProxy !== undefined && values.idpMetadataProxyFile !== undefined) {
-    wrong(['idpMetadataProxyFile'], 'stands beside idpMetadataProxy; leave one')
   }
   if (listenAddress.port > 0 && listenAddress.port < 1024) {
     warn(
@@ -143,9 +116,6 @@ export function crossCheck(values: SettingValues): Remarks {
       'every host that knows a NameID can end that user’s sessions',
     )
   }
-  if (values.identity.tokenAudience !== undefined && !values.identity.token) {
-    warn(['identity', 'tokenAudience'], 'has no effect: identity.token is off')
-  }
   if (values.saml.allowSHA1) warn(['saml', 'allowSHA1'], 'signatures over SHA-1 can be forged')
   checkForwardAuth(values, collected)
   checkState(values, collected)
@@ -153,8 +123,6 @@ export function crossCheck(values: SettingValues): Remarks {
 }
 
 type Collected = ReturnType<typeof valueRemarks>
-
-const CLIENT_FILES = ['targetClientCertificate', 'targetClientKey'] as const
 
 /** The settings that can hold a token. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
@@ -251,21 +219,8 @@ function checkForwardAuth(
   { domain, proxy, admin, forwardAuth }: SettingValues,
   { wrong, warn }: Collected,
 ): void {
-  const { listenAddress, edge, trustedProxies, secretFile, hosts } = forwardAuth
-
-  if (listenAddress === undefined) {
-    const isSet = edge !== undefined || secretFile !== undefined || trustedProxies.length > 0
-    if (isSet || hosts.length > 0) {
-      wrong(['forwardAuth'], 'has no listenAddress, so no edge can ask; name where it asks')
-    }
-    return
-  }
-  if (edge === undefined) {
-    wrong(
-      ['forwardAuth'],
-      'has no edge; name the one that asks: nginx, traefik, caddy, envoy or haproxy',
-    )
-  }
+  const { listenAddress, trustedProxies, secretFile, hosts } = forwardAuth
+  if (listenAddress === undefined) return
   for (const [index, host] of hosts.entries()) {
     if (host !== domain) {
       wrong(
@@ -319,25 +274,9 @@ function collide(a: ListenAddress, b: ListenAddress): boolean {
   return a.address === undefined || b.address === undefined || a.address === b.address
 }
 
-/** Checks the shared store, and keys that are distributed. */
-function checkState({ state, keys, session }: SettingValues, { wrong, warn }: Collected): void {
-  const { url } = state
-  if (keys.file !== undefined && !keys.shared) {
-    wrong(['keys', 'file'], 'is of keys.shared alone; set that, or leave this out')
-  }
-  if (url === undefined) {
-    for (const name of ['user', 'passwordFile', 'certificates', 'sentinelPasswordFile'] as const) {
-      if (state[name] !== undefined) warn(['state', name], 'has no effect without state.url')
-    }
-    if (state.sentinels.length > 0) warn(['state', 'sentinels'], 'has no effect without state.url')
-    return
-  }
-  if (state.user !== undefined && state.passwordFile === undefined) {
-    wrong(['state', 'user'], 'needs state.passwordFile beside it')
-  }
-  if (state.certificates !== undefined && !url.tls) {
-    warn(['state', 'certificates'], 'has no effect: the store is reached without TLS (redis://)')
-  }
+/** Checks the shared store. */
+function checkState({ state: { url }, session }: SettingValues, { warn }: Collected): void {
+  if (url === undefined) return
   if (!url.tls && isPublicAddress(url.host)) {
     warn(
       ['state', 'url'],

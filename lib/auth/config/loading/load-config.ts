@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { LoadResult } from '../../../config/config-file.ts'
 import { proxyVariable } from '../../../config/proxy-url.ts'
 import { type Check, type InFile, type Remark, remarkText } from '../../../config/reading.ts'
+import { checkRelations } from '../../../config/relations.ts'
 import { checkSettings, valueAt } from '../../../config/settings.ts'
 import { type Config, configOf } from '../config.ts'
 import { type Environment, problemPlace, readEnvironment } from '../environment.ts'
@@ -87,7 +88,12 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
     const sources = [...sourceProblems(found), ...emptyAccess(found), ...emptyScopes(file?.empty)]
     if (!checked.ok) return { ...checked, problems: [...sources, ...checked.problems] }
     const whole = withSecrets(checked.value, { instance, environment })
-    const together = [crossCheck(checked.value), checkAccess(checked.value), whole]
+    const together = [
+      checkRelations(settings, found, checked.value),
+      crossCheck(checked.value),
+      checkAccess(checked.value),
+      whole,
+    ]
     const problems = together.flatMap(found => found.problems)
     const warnings = together.flatMap(found => found.warnings)
     return sources.length + problems.length > 0

@@ -7,7 +7,7 @@ import { pathAndQuery } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate/gate.ts'
-import { returnPath } from '../../login/parts.ts'
+import { returnPath } from '../../login/addresses.ts'
 import {
   oddPath as ODD_PATH,
   type ProbeAnswer,

@@ -16,8 +16,8 @@ import {
   fetchMetadata,
   judgeMetadata,
   readMetadata,
-} from '../../login/idp-metadata-source.ts'
-import { metadataBounds, WorkerPool } from '../../login/worker/pool.ts'
+} from '../../idp/metadata-source.ts'
+import { metadataBounds, WorkerPool } from '../../idp/worker/pool.ts'
 import type { ProbeAnswer } from '../../probe/probe.ts'
 import { ask, type Outcome, originClient, type Reach } from '../ask.ts'
 import {

@@ -1,6 +1,6 @@
 /**
  * Checks the shared store: its latency, its clock, whether it keeps its data over a restart, which data it drops when it is
- * full, and whether the user of authproxy has more rights than it needs. The library of the store is loaded when one is
+ * full, and whether the user of authproxy has more rights than it needs. The client of the store is loaded when one is
  * configured.
  */
 import type { Clock, Milliseconds } from '../../../async/clock.ts'

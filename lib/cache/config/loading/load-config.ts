@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { LoadResult } from '../../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
+import { checkRelations } from '../../../config/relations.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
 import { isIpLiteral } from '../../../http/message/target.ts'
 import { AddressSet } from '../../../ip.ts'
@@ -20,7 +21,6 @@ import {
   type UserEnvironment,
 } from '../config.ts'
 import { checkKnownArchives, type KnownArchive } from '../known-archives.ts'
-import { sharedStore } from '../setting-groups.ts'
 import { formerSettings, settings } from '../settings.ts'
 import { checkRouting } from './check-routing.ts'
 
@@ -88,8 +88,8 @@ export function configCheck(
   return found => {
     const { kept, problems, warnings: former } = withoutFormer(found)
     const checked = checkFile(kept)
-    problems.push(...listenTwice(found))
     if (!checked.ok) return { ...checked, problems: [...problems, ...checked.problems] }
+    const related = checkRelations(settings, kept, checked.value)
     const without = configOf(checked.value, overrides, surroundings)
     const value = mirrors?.ok ? { ...without, knownArchives: mirrors.value } : without
     const lines = mirrors?.ok === false ? mirrors.problems : []
@@ -98,9 +98,10 @@ export function configCheck(
     )
     const routing = checkRouting(value)
     problems.push(
+      ...related.problems,
       ...routing.problems,
       ...sameListener(checked.value),
-      ...sharedStoreProblems(found, checked.value),
+      ...bucketProblems(checked.value),
     )
     const warnings = [
       ...former,
@@ -133,13 +134,6 @@ function without(tree: unknown, [step = '', ...below]: readonly string[]): unkno
   return below.length === 0 ? others : { ...others, [step]: without(member, below) }
 }
 
-function listenTwice(found: unknown): Remark[] {
-  if (valueAt(found, ['listen']) === undefined) return []
-  return ['listen_address', 'listen_port', 'alternative_ports']
-    .filter(key => valueAt(found, [key]) !== undefined)
-    .map(key => ({ path: [key], at: 'key', text: 'not together with listen; move it there' }))
-}
-
 /** Problems with places that are listed twice, because the second listener at one place cannot open. */
 function sameListener({ listen = [] }: FileValues): Remark[] {
   return listen.flatMap((place, index) => {
@@ -152,24 +146,10 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
   })
 }
 
-/** Whether a setting of the shared store differs from its default. `--dump-config` writes defaults into files as well. */
-function isChanged([name, value]: readonly [string, unknown]): boolean {
-  const page = sharedStore.members?.[name]?.page
-  const usual = page !== undefined && 'setting' in page ? page.setting.default : undefined
-  return value !== usual
-}
-
 /** Problems with the URL of the bucket, which needs a host and a name. */
-function sharedStoreProblems(found: unknown, values: FileValues): Remark[] {
-  const { url, style } = values.sharedStore
-  const problem = (text: string): Remark[] => [
-    { path: ['shared_store', 'url'], at: url === undefined ? 'key' : 'value', text },
-  ]
-  if (url === undefined) {
-    const others = valueAt(found, ['shared_store'])
-    const any = isRecord(others) && Object.entries(others).some(isChanged)
-    return any ? problem('is missing; write the URL of the bucket, or remove the group') : []
-  }
+function bucketProblems({ sharedStore: { url, style } }: FileValues): Remark[] {
+  if (url === undefined) return []
+  const problem = (text: string): Remark[] => [{ path: ['shared_store', 'url'], at: 'value', text }]
   if (style === 'path' && url.path === '/') {
     return problem('names no bucket; write it behind the host, or set style: host')
   }

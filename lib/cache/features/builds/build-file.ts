@@ -22,6 +22,12 @@ const version = 1
 /** The most answers of a build, and of all builds of a service together. */
 export const mostAnswers = 100_000
 
+/** The name of the directory of the files, in a cache directory and in a bundle. */
+export const recordsDirectory = 'builds'
+
+/** The bytes of the largest file that is read. */
+export const mostRecordBytes = 256 * 1024 * 1024
+
 /** The end of the name of a build's file. */
 export const buildSuffix = '.jsonl'
 
@@ -65,12 +71,12 @@ function compare(a: string, b: string): number {
 export function decodeBuild(text: string): Build | string {
   const [first = '', ...lines] = text.split('\n')
   const head = parsedJson(first)
-  if (!isRecord(head) || typeof head['version'] !== 'number') return 'it is no record of a build'
+  if (!isRecord(head) || typeof head['version'] !== 'number') return 'it is not a record of a build'
   if (head['version'] > version) {
     return `it was written by a newer cachesvc (format ${head['version']}, this one knows ${version})`
   }
   const { name, begun, locked, interrupted, open } = head
-  if (typeof name !== 'string' || !isBuildName(name)) return 'its name is none'
+  if (typeof name !== 'string' || !isBuildName(name)) return 'it has no name that a build can have'
   if (!isCount(begun)) return 'it does not say when it began'
   if (locked !== undefined && !isCount(locked)) return 'it does not say when it was locked'
   const answers = new Map<string, GivenAnswer>()

@@ -1,16 +1,15 @@
 /**
  * The builds of a service, with their recording and their files. The store keeps their contents, each by an entry of its own.
  */
-import { constants, open, readdir, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { constants, open, rm, stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
-import { explainError, systemCode, valueUnlessMissing } from '../../../errors.ts'
+import { explainError } from '../../../errors.ts'
 import { count, countOf, size as sizeText } from '../../../figures.ts'
 import { writeFileAtomically } from '../../../files/atomic-file.ts'
-import { readBounded } from '../../../files/bounded-file.ts'
 import { makeDirectory } from '../../../files/directory-owner.ts'
 import { AddressSet } from '../../../ip.ts'
 import type { Logger } from '../../../log/log.ts'
+import type { AnswerNotes } from '../../answer/representation.ts'
 import type { Config } from '../../config/config.ts'
 import { Layout } from '../../store/disk/disk.ts'
 import type { Entry } from '../../store/entry.ts'
@@ -29,14 +28,8 @@ import {
   isFile,
   keepingEntry,
 } from './build.ts'
-import {
-  answerLine,
-  buildSuffix,
-  decodeBuild,
-  encodeBuild,
-  lackingLine,
-  mostAnswers,
-} from './build-file.ts'
+import { answerLine, encodeBuild, lackingLine, mostAnswers } from './build-file.ts'
+import { buildsDirectory, readBuilds, recordPath, type UnreadableRecord } from './records.ts'
 
 interface BuildsParts {
   readonly cacheDirectory: string
@@ -61,17 +54,11 @@ interface OwnBuild extends Build {
 }
 
 /** The recording of the answer to one request. */
-export interface BuildRecording {
-  /** Records that the client gets this entry or a part of it, or has it already. */
-  readonly given: (entry: Entry) => void
+export interface BuildRecording extends AnswerNotes {
   /** Records that the client gets a status in place of a file. */
   readonly answered: (given: GivenStatus) => void
-  /** Notes that the answer cannot be recorded, with the reason in words. */
-  readonly failed: (because: string) => void
 }
 
-/** The bytes of the largest record of a build that is read. */
-export const mostRecordBytes = 256 * 1024 * 1024
 /** The recorded fields, which describe the content. Other fields describe the moment or the origin. */
 const recordedFields: ReadonlySet<string> = new Set([
   ...['content-type', 'content-encoding', 'content-language', 'etag'],
@@ -155,21 +142,21 @@ export class Builds {
     return false
   }
 
-  /** Decides about a request of this client. It begins a build that does not exist, if the client may begin one. */
-  decide(name: string, url: string, client: string): BuildDecision {
-    const mayRecord = this.#mayRecord(client)
-    const begin = () => (mayRecord === 'begin' ? this.begin(name) : this.sentenceWithout(name))
-    const build = this.#builds.get(name) ?? begin()
-    if (typeof build === 'string') return withoutBuild(build)
-    if (this.#builds.get(name)?.locking === true) return decideInBuild(build, url, 'locking')
-    return decideInBuild(build, url, mayRecord === 'no' ? 'no' : 'yes')
-  }
-
-  /** Decides for a command that explains. It begins no build, and takes every client for one that may record. */
-  foresee(name: string, url: string): BuildDecision {
+  /**
+   * Decides about a request of this client; a client that is not known counts as one that may add to builds. Changes nothing: a build that
+   * does not exist begins with its first recording.
+   */
+  decide(name: string, url: string, client?: string): BuildDecision {
+    const mayRecord = client === undefined ? 'add' : this.#mayRecord(client)
     const build = this.#builds.get(name)
-    if (build === undefined) return withoutBuild(this.sentenceWithout(name))
-    return decideInBuild(build, url, build.locking ? 'locking' : 'yes')
+    if (build !== undefined) {
+      const otherwise = mayRecord === 'no' ? 'no' : 'yes'
+      return decideInBuild(build, url, build.locking ? 'locking' : otherwise)
+    }
+    const sentence = mayRecord === 'begin' ? this.#problemWith(name) : this.sentenceWithout(name)
+    return sentence === undefined
+      ? { use: 'record' }
+      : { use: 'refuse', because: 'no-build', sentence }
   }
 
   /** A sentence that says why there is no build of this name. */
@@ -273,8 +260,9 @@ export class Builds {
     return kept?.digest === file.digest || this.#keep(file) === undefined
   }
 
-  /** Begins to record the answer to a request. */
+  /** Begins to record the answer to a request, and the build with its first one. Undefined when the build cannot begin. */
   recording(name: string, url: string): BuildRecording | undefined {
+    if (!this.#builds.has(name)) this.begin(name)
     const build = this.#builds.get(name)
     if (build === undefined) return undefined
     build.coming += 1
@@ -521,10 +509,6 @@ export class Builds {
   }
 }
 
-function withoutBuild(sentence: string): BuildDecision {
-  return { use: 'refuse', because: 'no-build', sentence }
-}
-
 /** Appends to an existing file, and flushes it. */
 async function appendToFile(path: string, text: string): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_APPEND)
@@ -533,73 +517,5 @@ async function appendToFile(path: string, text: string): Promise<void> {
     await file.datasync()
   } finally {
     await file.close()
-  }
-}
-
-/** The directory of the records of builds. */
-export function buildsDirectory(cacheDirectory: string): string {
-  return join(new Layout(cacheDirectory).root, 'builds')
-}
-
-function recordPath(cacheDirectory: string, name: string): string {
-  return join(buildsDirectory(cacheDirectory), `${name}${buildSuffix}`)
-}
-
-/** A record that cannot be read, with the reason and the digests in its text. */
-interface UnreadableRecord {
-  readonly because: string
-  readonly digests: ReadonlySet<string> | 'unknown'
-}
-
-/** The records of a cache directory with their names. Rejects when they cannot be listed. */
-export async function readBuilds(
-  cacheDirectory: string,
-): Promise<ReadonlyArray<{ readonly name: string; readonly record: Build | UnreadableRecord }>> {
-  const names = (await valueUnlessMissing(readdir(buildsDirectory(cacheDirectory)))) ?? []
-  const found: { name: string; record: Build | UnreadableRecord }[] = []
-  for (const file of names) {
-    const name = file.slice(0, -buildSuffix.length)
-    if (!file.endsWith(buildSuffix) || !isBuildName(name)) continue
-    found.push({ name, record: await readRecord(cacheDirectory, name) })
-  }
-  return found
-}
-
-/** Writes the record of a build from a bundle, while no service runs. Resolves to a sentence when another build has its name. */
-export async function addRecord(cacheDirectory: string, build: Build): Promise<string | undefined> {
-  await makeDirectory(buildsDirectory(cacheDirectory))
-  try {
-    const path = recordPath(cacheDirectory, build.name)
-    await writeFileAtomically(path, encodeBuild(build, false), { exclusive: true })
-    return undefined
-  } catch (error) {
-    if (systemCode(error) !== 'EEXIST') throw error
-    const known = await readBuild(cacheDirectory, build.name)
-    const same =
-      typeof known !== 'string' && encodeBuild(known, false) === encodeBuild(build, false)
-    return same ? undefined : `there is another build ${build.name}: remove it first`
-  }
-}
-
-/** The build of this name, or a sentence when there is none or it cannot be read. */
-export async function readBuild(cacheDirectory: string, name: string): Promise<Build | string> {
-  if (!isBuildName(name)) return buildNameRule
-  const record = await readRecord(cacheDirectory, name)
-  return 'because' in record ? record.because : record
-}
-
-async function readRecord(cacheDirectory: string, name: string): Promise<Build | UnreadableRecord> {
-  const path = recordPath(cacheDirectory, name)
-  try {
-    const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
-    if (found === undefined) return { because: 'there is none', digests: new Set() }
-    const text = found.bytes.toString()
-    const build = decodeBuild(text)
-    if (typeof build !== 'string' && build.name === name) return build
-    const because = typeof build === 'string' ? build : 'it is that of another build'
-    const named = text.matchAll(/"sha256":"([0-9a-f]{64})"/g)
-    return { because, digests: new Set(Array.from(named, ([, digest = '']) => digest)) }
-  } catch (error) {
-    return { because: explainError(error), digests: 'unknown' }
   }
 }

@@ -3,10 +3,10 @@
  */
 import { Piece } from '../../../bytes/piece.ts'
 import { explainError } from '../../../errors.ts'
-import { WrongContent } from '../../fetch/found.ts'
+import { WrongContent } from '../../fetch/wrong-content.ts'
 import type { PutResult } from '../../store/content/download.ts'
 import type { Store } from '../../store/store.ts'
-import type { Build } from '../builds/build.ts'
+import type { CarriedRecord } from '../feature.ts'
 
 /** The reasons for which an import leaves files out, in words. */
 export const leftOutReasons = {
@@ -18,7 +18,7 @@ export const leftOutReasons = {
   'not-a-file': 'no plain files',
   unreadable: 'unreadable',
   'not-stored': 'not stored',
-  build: 'records of builds that are there already, or are none',
+  record: 'records that are there already, or cannot be read',
 } as const
 
 export type LeftOutReason = keyof typeof leftOutReasons
@@ -36,7 +36,8 @@ export interface ImportCounts {
   bytes: number
   known: number
   readonly leftOut: LeftOutFile[]
-  readonly builds: Build[]
+  /** The records that the bundle carries for other features. */
+  readonly records: CarriedRecord[]
 }
 
 /** The reason for which a file is left out when the store may have a newer version. */

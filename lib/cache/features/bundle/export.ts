@@ -5,15 +5,10 @@ import { createHash } from 'node:crypto'
 import { explainError } from '../../../errors.ts'
 import type { Entry } from '../../store/entry.ts'
 import type { ReadableStore } from '../../store/store.ts'
+import type { ChosenFiles } from '../feature.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
 import { blocksOf } from './indexed.ts'
 import type { Sink } from './sink.ts'
-
-/** A member that is neither a content nor a part of the manifest. */
-export interface ExtraMember {
-  readonly name: string
-  readonly text: string
-}
 
 interface ExportParts {
   readonly store: ReadableStore
@@ -22,7 +17,7 @@ interface ExportParts {
   /** The name and the version of the program that writes the bundle. */
   readonly by: string
   readonly chosen: (key: string) => boolean
-  readonly members?: readonly ExtraMember[] | undefined
+  readonly members?: ChosenFiles['members'] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
 }

@@ -4,7 +4,7 @@
  *     cachesvc-bundle.json          {"version":1,"made":"2026-01-01T00:00:00.000Z","by":"cachesvc 0.1.0"}
  *     sha256/ab/abcd…               a content under its SHA-256, once however many files have it
  *     manifest/000001.jsonl         a line for each file: {"url":…,"size":…,"sha256":…,"lastModified":…,…,"fields":[…]}
- *     builds/NAME.jsonl             the record of a build, in the bundle of a build; a cachesvc without builds ignores it
+ *     builds/NAME.jsonl             a record of a feature, here of a build; a cachesvc without that feature ignores it
  *
  * A bundle is a directory of these files, or a tar archive with the members in this order: contents before the part of the manifest
  * that names them. So both are written and read in one pass. Contents that do not have the digest of the manifest are not imported,
@@ -15,8 +15,6 @@ import { parseTarget } from '../../../http/message/target.ts'
 import { isRecord, parsedJson } from '../../../json.ts'
 import { keptFields } from '../../rfc9111/stored-response.ts'
 import { checkEntry, type Entry, maxEntryBytes } from '../../store/entry.ts'
-import { isBuildName } from '../builds/build.ts'
-import { buildSuffix } from '../builds/build-file.ts'
 
 export const identityName = 'cachesvc-bundle.json'
 const version = 1
@@ -54,15 +52,12 @@ export function isManifest(name: string): boolean {
   return /^manifest\/\d+\.jsonl$/.test(name)
 }
 
-/** The name of the member with the record of a build. */
-export function buildMember(name: string): string {
-  return `builds/${name}${buildSuffix}`
-}
-
-/** The name of the build whose record a member is; undefined for other members. */
-export function buildOfMember(member: string): string | undefined {
-  const [, name] = /^builds\/(.+)\.jsonl$/.exec(member) ?? []
-  return name !== undefined && isBuildName(name) ? name : undefined
+/** The place of a record of a feature: its directory, and its name there. Undefined for other members. */
+export function recordNamed(
+  member: string,
+): { readonly directory: string; readonly name: string } | undefined {
+  const [, directory, name] = /^([a-z]+)\/([A-Za-z0-9][\w.-]*)\.jsonl$/.exec(member) ?? []
+  return directory === undefined || name === undefined ? undefined : { directory, name }
 }
 
 export function manifestLine(entry: Entry): string {

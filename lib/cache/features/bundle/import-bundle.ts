@@ -11,11 +11,9 @@ import { explainError, Failure, valueUnlessMissing } from '../../../errors.ts'
 import { readBounded } from '../../../files/bounded-file.ts'
 import type { Entry } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
-import { decodeBuild } from '../builds/build-file.ts'
-import { mostRecordBytes } from '../builds/builds.ts'
+import type { CarriedRecords } from '../feature.ts'
 import { entryUnreadable, type ImportCounts, type LeftOutFile, storeContent } from './adopt.ts'
 import {
-  buildOfMember,
   contentName,
   digestNamed,
   identityName,
@@ -23,11 +21,14 @@ import {
   isManifest,
   maxLineBytes,
   readManifestLine,
+  recordNamed,
 } from './format.ts'
 import { type TarMember, tarMembers } from './tar.ts'
 
 interface ImportParts {
   readonly store: Pick<Store, 'download' | 'read' | 'put'>
+  /** The kinds of records that a bundle can carry. */
+  readonly records: readonly CarriedRecords[]
   readonly dryRun: boolean
   readonly onRead: (bytes: number) => void
 }
@@ -38,11 +39,13 @@ export async function importBundle(
   isDirectory: boolean,
   parts: ImportParts,
 ): Promise<ImportCounts> {
-  const imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], builds: [] }
+  const imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], records: [] }
   try {
     const bundle = new Bundle(parts, imported, isDirectory ? path : undefined)
     await bundle.read(
-      isDirectory ? manifestBelow(path, imported.leftOut) : tarMembers(createReadStream(path)),
+      isDirectory
+        ? manifestBelow(path, parts.records, imported.leftOut)
+        : tarMembers(createReadStream(path)),
     )
   } catch (error) {
     const because = error instanceof Error ? error.message : String(error)
@@ -84,7 +87,7 @@ class Bundle {
       } else if (digest !== undefined) await this.#content(digest, size, content)
       else if (isManifest(name)) {
         for await (const line of linesOf(content)) await this.#entry(line)
-      } else if (buildOfMember(name) !== undefined) await this.#build(name, content)
+      } else await this.#record(name, content)
     }
     if (!identified) throw new Error('it is empty')
   }
@@ -100,24 +103,22 @@ class Bundle {
     this.#missing.set(digest, { reason, because })
   }
 
-  async #build(member: string, content: AsyncIterable<Buffer>): Promise<void> {
-    const { builds, leftOut } = this.#imported
+  /** Reads a record of a feature. A member of another kind is ignored. */
+  async #record(member: string, content: AsyncIterable<Buffer>): Promise<void> {
+    const { records, leftOut } = this.#imported
+    const { directory, name = '' } = recordNamed(member) ?? {}
+    const kind = this.#parts.records.find(one => one.directory === directory)
+    if (kind === undefined) return
     const pieces: Buffer[] = []
     let bytes = 0
     for await (const piece of content) {
       bytes += piece.length
-      if (bytes <= mostRecordBytes) pieces.push(piece)
+      if (bytes <= kind.mostBytes) pieces.push(piece)
     }
-    const build =
-      bytes > mostRecordBytes ? 'it is too large' : decodeBuild(Buffer.concat(pieces).toString())
-    const because =
-      typeof build === 'string'
-        ? build
-        : build.name === buildOfMember(member)
-          ? undefined
-          : 'it is that of another build'
-    if (because !== undefined) leftOut.push({ name: member, reason: 'build', because })
-    else if (typeof build !== 'string') builds.push(build)
+    const record =
+      bytes > kind.mostBytes ? 'it is too large' : kind.read(name, Buffer.concat(pieces).toString())
+    if (typeof record !== 'string') records.push(record)
+    else leftOut.push({ name: member, reason: 'record', because: record })
   }
 
   /** Puts an entry into the store. Returns whether it was put, or in a dry run whether the bundle has its content. */
@@ -176,6 +177,7 @@ async function* read(path: string): AsyncGenerator<Buffer> {
 /** The identity and the manifest of a bundle in a directory. Parts that cannot be read are left out. */
 async function* manifestBelow(
   directory: string,
+  records: readonly CarriedRecords[],
   leftOut: LeftOutFile[],
 ): AsyncGenerator<TarMember> {
   const { bytes } = await readBounded(join(directory, identityName), maxLineBytes)
@@ -190,9 +192,12 @@ async function* manifestBelow(
       leftOut.push({ name, reason: 'unreadable', because: explainError(error) })
     }
   }
-  const builds = (await valueUnlessMissing(readdir(join(directory, 'builds')))) ?? []
-  const records = builds.map(name => `builds/${name}`).filter(name => buildOfMember(name))
-  for (const name of [...names.filter(isManifest).sort(), ...records.sort()]) {
+  const carried: string[] = []
+  for (const { directory: kind } of records) {
+    const found = (await valueUnlessMissing(readdir(join(directory, kind)))) ?? []
+    carried.push(...found.map(name => `${kind}/${name}`).filter(name => recordNamed(name)))
+  }
+  for (const name of [...names.filter(isManifest).sort(), ...carried.sort()]) {
     yield { name, size: 0, content: readable(name) }
   }
 }

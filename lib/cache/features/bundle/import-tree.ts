@@ -63,7 +63,7 @@ export async function importTree(parts: TreeParts): Promise<ImportCounts> {
 }
 
 class Tree {
-  readonly imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], builds: [] }
+  readonly imported: ImportCounts = { files: 0, bytes: 0, known: 0, leftOut: [], records: [] }
   readonly #parts: TreeParts
   readonly #candidates: Candidate[] = []
   readonly #byDigest = new Map<string, Candidate[]>()

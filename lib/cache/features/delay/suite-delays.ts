@@ -158,6 +158,27 @@ export class SuiteDelays implements GenerationChoice {
     return because === 'held' ? 'suite-held' : undefined
   }
 
+  /** The Release file, or signature, that `settle` would put under this key; undefined when it would change nothing. Changes nothing. */
+  async foreseen(key: string): Promise<Entry | undefined> {
+    const at = suiteOfRelease(key)
+    const name = nameOf(key)
+    const suite = at === undefined ? undefined : this.#parts.suites.at(at)
+    const state = at === undefined ? undefined : this.state(at, name)
+    if (suite === undefined || state === undefined) return undefined
+    const digest = state.choice.digest ?? digestGiven(suite, name)
+    const release = digest === undefined ? undefined : releaseOf(suite, name, digest)
+    const content = key.endsWith('.gpg') ? release?.signedBy : release
+    const path = key.slice(suite.at.length + 1)
+    const hashed = content && hashedKey(suite.at, path, content)
+    if (hashed === undefined || (await this.#parts.store.get(key))?.digest === content?.digest) {
+      return undefined
+    }
+    const found = await this.#parts.store.get(hashed)
+    if (found === undefined) return undefined
+    const { verified: _, ...entry } = found
+    return { ...entry, key }
+  }
+
   /** The state of the delay or hold of a suite; undefined when it has none. */
   state(at: string, name?: ReleaseName): DelayState | undefined {
     const restraint = this.restraint(at)

@@ -12,16 +12,14 @@ import type { Clock } from '../../../async/clock.ts'
 import type { OriginResponse } from '../../../http/client/client.ts'
 import { Fields } from '../../../http/message/field.ts'
 import { suiteOfRelease } from '../../archive/path.ts'
-import {
-  expectedContent,
-  isSuperseded,
-  type NearAnswer,
-  type NearContent,
-  type NearQuestion,
-  type NearSources,
-  type StaleContent,
-  type WantedFile,
-} from '../../fetch/found.ts'
+import type {
+  NearAnswer,
+  NearContent,
+  NearQuestion,
+  NearSource,
+  StaleContent,
+} from '../../fetch/near-source.ts'
+import { expectedContent, isSuperseded, type WantedFile } from '../../fetch/wanted-file.ts'
 import type { Rules } from '../../policy/policy.ts'
 import { allowsStale, freshnessOf } from '../../rfc9111/lookup.ts'
 import {
@@ -55,7 +53,7 @@ interface Sought {
   readonly question: NearQuestion
 }
 
-export class SharedNearer implements NearSources {
+export class SharedNearer implements NearSource {
   readonly #parts: SharedNearerParts
 
   constructor(parts: SharedNearerParts) {

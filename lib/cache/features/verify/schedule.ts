@@ -10,12 +10,30 @@ import { writeFileAtomically } from '../../../files/atomic-file.ts'
 import { isCount, isRecord } from '../../../json.ts'
 import type { Logger } from '../../../log/log.ts'
 import type { Config } from '../../config/config.ts'
-import type { LastVerification, Verification } from '../../operations/sources.ts'
-import { verificationFigures } from '../../operations/sources.ts'
 import type { Store } from '../../store/store.ts'
 import { evictFrom, type Fate } from './remove-wrong.ts'
 import type { VerificationReport, WrongFile } from './report.ts'
 import { verifyInThread } from './thread.ts'
+
+/** The checks of all stored files. */
+export interface Verification {
+  readonly running: boolean
+  /** The result of the last complete check; undefined before the first. */
+  readonly last: LastVerification | undefined
+}
+
+/** The figures of a check: the moment of its end and its duration in milliseconds, and the numbers of what it read and found. */
+const verificationFigures = [
+  'finished',
+  'took',
+  'files',
+  'bytes',
+  'suites',
+  'confirmed',
+  'wrong',
+] as const
+
+export type LastVerification = Readonly<Record<(typeof verificationFigures)[number], number>>
 
 interface ScheduleOptions {
   readonly directory: string

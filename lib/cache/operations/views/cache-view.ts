@@ -18,7 +18,7 @@ import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { keyExpires, type SignatureEnd, signatureEndText } from '../../suites/signing/apt-policy.ts'
-import type { OperationsSources, SuiteState, Verification } from '../sources.ts'
+import type { OperationsSources, PageSection, SuiteState } from '../sources.ts'
 import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
 import { withPlus } from './index-view.ts'
 
@@ -71,7 +71,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
     signers: signersOf(suites),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
-    ...verificationView(config.verification, sources.verification()),
+    sections: sources.features.flatMap(({ sections }) => sections?.() ?? []).map(sectionView),
   }
 }
 
@@ -173,27 +173,6 @@ const signatureWords = {
   unchecked: 'not checked: no keyring',
 } as const
 
-function verificationView({ interval }: Config['verification'], found: Verification): View {
-  const { running, last } = found
-  return {
-    interval: interval > 0 && duration(interval).replace(/^1 /, ''),
-    running,
-    sound: last?.wrong === 0,
-    verified: last !== undefined && {
-      finished: moment(last.finished),
-      took: roughly(last.took),
-      files: countOf(last.files, 'file'),
-      read: size(last.bytes),
-      suites: count(last.suites),
-      confirmed: count(last.confirmed),
-      wrong: count(last.wrong),
-      wrongFiles: countOf(last.wrong, 'file'),
-    },
-  }
-}
-
-/** A duration to the minute, or to the second when it is less than a minute. */
-function roughly(took: Milliseconds): string {
-  const unit = took < 60_000 ? 1000 : 60_000
-  return duration(Math.max(1, Math.round(took / unit)) * unit)
+function sectionView({ id, title, state, paragraphs, remarks, rows }: PageSection): View {
+  return { id, title, state: state ?? false, paragraphs, remarks, rows, hasRows: rows.length > 0 }
 }

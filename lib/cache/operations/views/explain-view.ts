@@ -21,7 +21,7 @@ export async function explainView(sources: OperationsSources, query = ''): Promi
   const url = new URLSearchParams(query).get('url')?.trim() ?? ''
   const tooLong = url.length > longestUrl
   const asked = url !== '' && !tooLong
-  const [first, ...reasons] = asked ? await sources.explain(url) : []
+  const [first, ...reasons] = asked ? await sources.explain({ url }) : []
   const examples = asked ? [] : explained
   const shown = tooLong ? '' : redactUrl(url)
   const fate = first?.fate !== undefined && { is: first.fate, mark: fateMarks[first.fate] }

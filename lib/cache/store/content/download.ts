@@ -58,8 +58,8 @@ export class Download {
 
   constructor(parts: DownloadParts) {
     this.#parts = parts
-    const { clock, expectation, to } = parts
-    const tail = new Tail('begun' in to ? to.begun?.size : 0, expectation.length)
+    const { clock, expectation } = parts
+    const tail = new Tail(expectation.length)
     const changed = (): void => this.#changed()
     const file = new WriteBehind({ ...parts, tail, changed })
     this.#tail = tail

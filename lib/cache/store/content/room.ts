@@ -1,8 +1,7 @@
 /**
  * Makes room: keeps contents within the quota and a part of the file system free, and says which contents must not be stored.
  *
- * Room is made in the background, at a bounded rate and somewhat in advance. Partial downloads that crashes have left are removed first,
- * then contents without an entry, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
+ * Room is made in the background, at a bounded rate and somewhat in advance. Contents without an entry are removed first, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
  * the room. A download that is being stored is checked again before each write: while contents take more than the quota it waits for
  * room, and it is refused when removing is too slow. Clients get a refused content from the origin, and the store keeps nothing of it.
  * So the quota holds also while the disk fails.
@@ -24,7 +23,6 @@ import {
 import type { UnnamedContent } from './content-life.ts'
 import type { Download } from './download.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
-import type { Partials } from './write-behind.ts'
 
 /** The figures of one moment, bytes. */
 interface Measured {
@@ -51,7 +49,6 @@ export interface Refusal {
 interface RoomParts extends UpkeepParts {
   readonly space: Space
   readonly arrivals: Arrivals
-  readonly partials: Partials
 }
 
 /** This share of the quota is kept empty for the next contents, but at most `mostHeadroom`. When room is made, twice as much is made. */
@@ -103,14 +100,14 @@ export class Room {
     void watch()
   }
 
-  /** Why a content of `length` bytes, of which the disk has `here`, must not be stored now; undefined when it may be stored. */
-  refusal(length: number, here = 0): string | undefined {
+  /** Why a content of `length` bytes must not be stored now; undefined when it may be stored. */
+  refusal(length: number): string | undefined {
     const measured = this.#measure()
     const because =
       this.#tooLarge(length) ?? (this.#making === undefined ? this.#crowded(measured) : undefined)
     if (because !== undefined) return because
     const spare = spareOf(measured)
-    if (length - here <= spare) return undefined
+    if (length <= spare) return undefined
     // A content larger than the spare room may be stored when room can be made while it arrives.
     const most = this.#vain || measured.foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
     if (spare >= 0 && length <= most) return undefined
@@ -231,10 +228,6 @@ export class Room {
     for (;;) {
       const excess = this.#excess(2)
       if (excess <= 0 || journal.incomplete || signal.aborted) return
-      if (await this.#parts.partials.drop()) {
-        await space.fresh()
-        continue
-      }
       const reason = this.#nearest(this.#measure())
       const before = { free: (await space.get())?.free, onDisk: onDisk(this.#measure()) }
       let contents = this.#unnamed(excess)
@@ -376,23 +369,21 @@ const leastForeseen = 4 * 1024 * 1024
 /** The pace is computed over at least this time. */
 const leastTime: Milliseconds = 1_000
 
-/** Counts the bytes of downloads, also of those that a crash broke off. */
+/** Counts the bytes of downloads. */
 export class Arrivals {
   readonly #clock: Clock
-  readonly #partials: Partials
-  /** The moment at which each download began, and the bytes that it had then. */
-  readonly #growing = new Map<Arrival, { readonly since: Milliseconds; readonly begun: number }>()
+  /** The moment at which each download began. */
+  readonly #growing = new Map<Arrival, Milliseconds>()
   /** Downloads that are whole and being stored. Their bytes are summed up, because there may be hundreds and each new download asks. */
   readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
-  constructor(clock: Clock, partials: Partials) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#partials = partials
   }
 
   begin(download: Arrival): void {
-    this.#growing.set(download, { since: this.#clock.elapsed(), begun: download.size })
+    this.#growing.set(download, this.#clock.elapsed())
   }
 
   whole(download: Arrival): void {
@@ -409,15 +400,15 @@ export class Arrivals {
   /** `unwritten` is the part of the arrived bytes that the disk does not have yet. */
   get bytes() {
     const now = this.#clock.elapsed()
-    let arrived = this.#wholeBytes + this.#partials.bytes
+    let arrived = this.#wholeBytes
     let unwritten = this.#wholeBytes
     let coming = 0
-    for (const [download, { since, begun }] of this.#growing) {
+    for (const [download, since] of this.#growing) {
       const { size, length = 0, stored, file } = download
       // The file of a download that is not stored any more takes space until the download closes it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
-        const pace = (size - begun) / Math.max(leastTime, now - since)
+        const pace = size / Math.max(leastTime, now - since)
         arrived += size
         unwritten += size - file.written
         coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))

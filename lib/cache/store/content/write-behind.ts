@@ -1,26 +1,13 @@
 /**
- * The pieces of a growing download: the latest ones stay in memory (`Tail`), large batches of them go to a temporary file (`WriteBehind`),
- * and a download that a crash broke off can be continued (`Partials`).
+ * The pieces of a growing download: the latest ones stay in memory (`Tail`), and large batches of them go to a temporary file
+ * (`WriteBehind`).
  *
  * `WriteBehind` makes the temporary file with the first batch. A content that is complete before that is written straight to the file
  * with its final name. Readers can read the written bytes until `close`, also after the disk has failed.
  */
-
-import { basename, join } from 'node:path'
 import { Piece } from '../../../bytes/piece.ts'
-import { isCount, isRecord } from '../../../json.ts'
-import { seal, unseal } from '../catalogue/entry-log.ts'
-import {
-  type Disk,
-  type DiskFile,
-  DiskHung,
-  type End,
-  isDigest,
-  type Surroundings,
-  temporarySuffix,
-} from '../disk/disk.ts'
+import type { Disk, DiskFile, End } from '../disk/disk.ts'
 import type { DiskHealth } from '../disk/health.ts'
-import type { Expectation } from './checks.ts'
 import { OpenContent, type SharedBlocks } from './open-content.ts'
 
 /** The path to which the content is written, or the reason why it is not written to the disk. */
@@ -34,8 +21,6 @@ export type Destination =
       readonly refusal?: (
         size: number,
       ) => { readonly because: string; readonly made?: Promise<void> } | undefined
-      /** The file that has the first `size` bytes already, when the download continues an earlier one. */
-      readonly begun?: { readonly file: DiskFile; readonly size: number }
     }
   | { readonly because: string }
 
@@ -77,8 +62,6 @@ export class WriteBehind {
   /** Bytes before this position are written without waiting for a full batch. */
   #wanted = 0
   #flushed: (() => void)[] = []
-  /** Never rejects. */
-  #syncing: Promise<void> = Promise.resolve()
   #creating: Promise<void> | undefined
   #removing: Promise<unknown> | undefined
 
@@ -86,11 +69,7 @@ export class WriteBehind {
     const { to } = parts
     this.#parts = parts
     if ('because' in to) this.because = to.because
-    else {
-      this.path = to.path
-      this.#file = to.begun?.file
-      this.written = to.begun?.size ?? 0
-    }
+    else this.path = to.path
   }
 
   /** The temporary file; undefined before the first batch and after `close`. */
@@ -163,7 +142,7 @@ export class WriteBehind {
     else this.#writeTo(this.#file)
   }
 
-  /** Resolves when the bytes that have arrived by now are in the file or writing has stopped, and when a running `sync` has ended. */
+  /** Resolves when the bytes that have arrived by now are in the file or writing has stopped. */
   async flush(): Promise<void> {
     await new Promise<void>(resolve => {
       this.#wanted = this.#parts.tail.end
@@ -171,17 +150,6 @@ export class WriteBehind {
       this.write()
       this.#tell()
     })
-    await this.#syncing
-  }
-
-  /**
-   * Flushes the file, so that its bytes survive a power cut. When the disk fails, `sync` rejects and gives the file up, because the
-   * kernel forgets the bytes that it could not write and reports success for the next flush.
-   */
-  async sync(): Promise<void> {
-    const synced = this.#file?.sync()
-    this.#syncing = Promise.resolve(synced).catch(error => this.giveUp(error))
-    await synced
   }
 
   /** Stops writing for good: the name of the file is removed, and its bytes stay readable through the open file. */
@@ -310,14 +278,13 @@ const mostPieces = 512
  */
 export class Tail {
   /** Position after the newest byte: the size of the content so far. */
-  end: number
+  end = 0
   #held: Held[] = []
   #room = Buffer.alloc(0)
   readonly #expected: number
 
-  /** `end` is the number of bytes that a file has already; `expected` is the length of the whole content. */
-  constructor(end = 0, expected = Number.POSITIVE_INFINITY) {
-    this.end = end
+  /** `expected` is the length of the whole content. */
+  constructor(expected = Number.POSITIVE_INFINITY) {
     this.#expected = expected
   }
 
@@ -396,201 +363,4 @@ export class Tail {
     }
     return low
   }
-}
-
-/*
- * Partial downloads: a large download that a crash broke off is kept so that it can be continued.
- *
- * # Format
- * Beside `tmp/<name>.part` lies `tmp/<name>.json`, a line of JSON with its checksum (catalogue/entry-log.ts), written whole after the
- * first `bytes` of the other file were flushed:
- *
- *     {"partial":1,"key":"http://…","fields":{"ETag":"\"1\""},"length":104857600,"bytes":16777216,"sha256":"9f86…"}
- *
- * The bytes are hashed again before they are used.
- */
-
-/** The key and the fields with which a download is continued. */
-export interface Continuation {
-  readonly key: string
-  /** Fields of the origin's response by name. The next request and the entry are made from them. */
-  readonly fields: Readonly<Record<string, string>>
-}
-
-/** A partial download in the directory. */
-export interface PartialDownload extends Continuation {
-  readonly path: string
-  readonly length: number | undefined
-  readonly bytes: number
-  readonly sha256: string
-}
-
-const version = 1
-
-/** After a crash a download of fewer bytes is fetched again. */
-export const worthKeeping = 8 * 1024 * 1024
-
-const sidecarSuffix = '.json'
-
-/** Writes down how many bytes of a download are flushed. Rejects when the disk fails. */
-export async function savePartial(
-  disk: Disk,
-  { path, ...partial }: PartialDownload,
-): Promise<void> {
-  const sidecar = sidecarOf(path)
-  const file = await disk.open(`${sidecar}.new`, 'writing')
-  try {
-    await file.truncate(0)
-    await file.put(seal({ partial: version, ...partial }), 0)
-  } finally {
-    file.close()
-  }
-  await disk.rename(`${sidecar}.new`, sidecar)
-}
-
-/** The partial downloads that crashes have left, until each is continued or removed. */
-export class Partials {
-  readonly #around: Pick<Surroundings, 'disk' | 'layout'>
-  #byKey: Map<string, PartialDownload> = new Map()
-  /** The partial downloads whose bytes are being hashed again now. */
-  readonly #resuming = new Set<PartialDownload>()
-
-  constructor(around: Pick<Surroundings, 'disk' | 'layout'>) {
-    this.#around = around
-  }
-
-  /**
-   * Finds the partial downloads of an earlier process and removes all other files from the directory. Answers how many it removed.
-   * Only the owner of the directory may call it, before it writes.
-   */
-  async find(): Promise<number> {
-    const { disk, layout } = this.#around
-    const names = await disk.names(layout.temporary)
-    for (const name of names.filter(one => one.endsWith(sidecarSuffix))) {
-      const part = `${basename(name, sidecarSuffix)}${temporarySuffix}`
-      const path = join(layout.temporary, part)
-      const found = names.includes(part) ? await readSidecar(disk, path) : undefined
-      const other = found && this.#byKey.get(found.key)
-      if (found !== undefined && (other === undefined || other.bytes < found.bytes)) {
-        this.#byKey.set(found.key, found)
-      }
-    }
-    const kept = new Set([...this.#byKey.values()].flatMap(({ path }) => [path, sidecarOf(path)]))
-    const rest = names.map(name => join(layout.temporary, name)).filter(path => !kept.has(path))
-    for (const path of rest) await disk.removeTree(path)
-    return rest.length
-  }
-
-  get(key: string): PartialDownload | undefined {
-    return this.#byKey.get(key)
-  }
-
-  /** Takes a partial download out, to be continued. Answers whether it was still there. */
-  take({ key }: PartialDownload): boolean {
-    return this.#byKey.delete(key)
-  }
-
-  get bytes(): number {
-    let sum = 0
-    for (const { bytes } of this.#byKey.values()) sum += bytes
-    for (const { bytes } of this.#resuming) sum += bytes
-    return sum
-  }
-
-  isResuming(path: string): boolean {
-    return [...this.#resuming].some(partial => isOf(path, partial.path))
-  }
-
-  /** Removes one partial download. Answers whether there was any. Rejects when the disk fails. */
-  async drop(): Promise<boolean> {
-    const [partial] = this.#byKey.values()
-    if (partial === undefined) return false
-    await this.remove(partial)
-    return true
-  }
-
-  /** Removes a partial download and its files. Rejects when the disk fails. */
-  async remove(partial: PartialDownload): Promise<void> {
-    const { disk } = this.#around
-    this.take(partial)
-    await disk.remove(sidecarOf(partial.path))
-    await disk.remove(partial.path)
-  }
-
-  /** Notes that a file in the directory of downloads was removed. */
-  removed(path: string): void {
-    for (const partial of this.#byKey.values()) if (isOf(path, partial.path)) this.take(partial)
-  }
-
-  /** Removes the partial download of this key in the background, because its file is now fetched from the beginning. */
-  forget(key: string): void {
-    const partial = this.#byKey.get(key)
-    if (partial !== undefined) void this.remove(partial).catch(() => undefined)
-  }
-
-  /**
-   * Opens the file of a partial download that was taken, so that more can be appended, and feeds its bytes to the expectation.
-   * Undefined when the bytes are not those that were written.
-   */
-  async reopen(partial: PartialDownload, expectation: Expectation): Promise<DiskFile | undefined> {
-    const { path, bytes, sha256 } = partial
-    this.#resuming.add(partial)
-    let file: DiskFile | undefined
-    let right = false
-    try {
-      file = await this.#around.disk.open(path, 'writing')
-      for (let at = 0; at < bytes; ) {
-        const piece = await file.bytes(at, Math.min(pieceBytes, bytes - at))
-        if (piece.length === 0) break
-        at += piece.length
-        expectation.update(piece, at)
-      }
-      if (expectation.digestSoFar() !== sha256) return undefined
-      await file.truncate(bytes)
-      right = true
-      return file
-    } finally {
-      if (!right) file?.close()
-      this.#resuming.delete(partial)
-    }
-  }
-}
-
-const pieceBytes = 1024 * 1024
-
-/** Undefined when the file cannot be read or decoded: such a file is no reason not to start. Throws `DiskHung`. */
-async function readSidecar(disk: Disk, path: string): Promise<PartialDownload | undefined> {
-  let file: DiskFile | undefined
-  try {
-    file = await disk.open(sidecarOf(path), 'reading')
-    const { size } = await file.look()
-    const value = unseal(await file.bytes(0, Math.min(size, mostSidecar)))
-    if (value?.['partial'] !== version) return undefined
-    const { key, fields, length, bytes, sha256 } = value
-    if (typeof key !== 'string' || !isTexts(fields) || !isCount(bytes)) return undefined
-    if (typeof sha256 !== 'string' || !isDigest(sha256)) return undefined
-    if (length !== undefined && !isCount(length)) return undefined
-    return { path, key, fields, length, bytes, sha256 }
-  } catch (error) {
-    if (error instanceof DiskHung) throw error
-    return undefined
-  } finally {
-    file?.close()
-  }
-}
-
-const mostSidecar = 64 * 1024
-
-function isTexts(value: unknown): value is Readonly<Record<string, string>> {
-  return isRecord(value) && Object.values(value).every(one => typeof one === 'string')
-}
-
-/** The path of the JSON file that lies beside a temporary file. */
-export function sidecarOf(path: string): string {
-  return `${path.slice(0, -temporarySuffix.length)}${sidecarSuffix}`
-}
-
-/** Whether a path is that of a temporary file or of its sidecar. */
-export function isOf(path: string, temporary: string): boolean {
-  return path === temporary || path === sidecarOf(temporary)
 }

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { explainError, Failure, systemCode, valueUnlessMissing } from '../../../errors.ts'
 import type { StoreEvents } from '../events.ts'
@@ -116,6 +117,13 @@ export async function createDirectories(disk: Disk, layout: Layout): Promise<voi
   } finally {
     tag.close()
   }
+}
+
+/** Removes what an earlier process has left half-written, and answers how many files. Only the owner may call it, before it writes. */
+export async function emptyTemporary(disk: Disk, layout: Layout): Promise<number> {
+  const names = await disk.names(layout.temporary)
+  for (const name of names) await disk.removeTree(join(layout.temporary, name))
+  return names.length
 }
 
 /** Whether the error says that the disk or the quota is full. Stored files can still be read then. */

@@ -6,12 +6,10 @@
  */
 import type { Milliseconds } from '../../../async/clock.ts'
 import type { Checks } from '../content/checks.ts'
-import type { Downloads } from '../content/downloads.ts'
 import type { UpkeepParts } from '../content/removal.ts'
 import { isForbidden } from '../disk/disk.ts'
 
 interface CheckpointParts extends UpkeepParts {
-  readonly downloads: Downloads
   readonly checks: Checks
 }
 
@@ -75,7 +73,7 @@ export class Checkpoints {
   }
 
   async #run(clean: boolean): Promise<void> {
-    const { journal, blobs, checks, downloads } = this.#parts
+    const { journal, blobs, checks } = this.#parts
     await journal.flush()
     await journal.tidy()
     // The position, the fresh contents and the removed contents must be taken in one turn of the event loop.
@@ -97,7 +95,6 @@ export class Checkpoints {
       }
       const lanes = await Promise.allSettled(Array.from({ length: flushedAtOnce }, lane))
       for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason
-      if (!clean && (await downloads.save())) this.soon()
       await journal.mark({ durable, unproven: left, clean })
       blobs.marked(removed)
     } catch (error) {

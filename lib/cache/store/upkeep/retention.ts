@@ -14,7 +14,6 @@ import type { UnnamedContent } from '../content/content-life.ts'
 import type { Downloads } from '../content/downloads.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from '../content/removal.ts'
 import type { Room } from '../content/room.ts'
-import type { Partials } from '../content/write-behind.ts'
 import { isDigest, isForbidden, shards } from '../disk/disk.ts'
 import { nameOf } from '../key.ts'
 import {
@@ -57,7 +56,6 @@ interface DueRows {
 
 interface RetentionParts extends UpkeepParts {
   readonly downloads: Downloads
-  readonly partials: Partials
   readonly checkpoints: Checkpoints
   readonly room: Room
 }
@@ -296,7 +294,7 @@ export class Retention {
   }
 
   async #removeStrays(now: Milliseconds): Promise<number> {
-    const { disk, layout, blobs, downloads, partials, log } = this.#parts
+    const { disk, layout, blobs, downloads, log } = this.#parts
     let [removed, forbidden] = [0, 0]
     const olderThan = async (path: string, age: Milliseconds): Promise<boolean> => {
       const found = await disk.look(path)
@@ -317,10 +315,9 @@ export class Retention {
     }
     for (const name of await disk.names(layout.temporary)) {
       const path = join(layout.temporary, name)
-      if (downloads.inUse(path) || partials.isResuming(path)) continue
+      if (downloads.inUse(path)) continue
       if (!(await olderThan(path, day))) continue
       await disk.removeTree(path)
-      partials.removed(path)
       removed += 1
     }
     if (forbidden > 0) {

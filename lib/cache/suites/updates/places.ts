@@ -4,7 +4,7 @@
  * and this node is alone.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { WantedFile } from '../../fetch/found.ts'
+import type { WantedFile } from '../../fetch/wanted-file.ts'
 import type { DelayReason } from '../../rfc9111/outcome.ts'
 import type { Entry } from '../../store/entry.ts'
 import type { ReleaseFacts } from '../adopt.ts'
@@ -32,6 +32,16 @@ export interface GenerationChoice {
   newest(at: string, entry: Entry): Promise<Entry>
   /** Takes a new generation, which has arrived with the files that clients use. */
   wait(at: string, arrived: ArrivedRelease, facts: ReleaseFacts): Promise<void>
+}
+
+/** The choice when no feature chooses: clients get the newest generation whose files are here. */
+export const noChoice: GenerationChoice = {
+  restrains: () => false,
+  settle: () => undefined,
+  withholds: () => undefined,
+  reason: () => undefined,
+  newest: async (_, entry) => entry,
+  wait: async () => undefined,
 }
 
 /** A Release file that comes from elsewhere than the origin. */

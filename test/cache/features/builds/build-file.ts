@@ -79,7 +79,7 @@ t.test('what is no record is told, and nothing of it counts', async t => {
     ['', /no record/],
     ['{}', /no record/],
     [head.replace('"version":1', '"version":2'), /newer cachesvc \(format 2/],
-    [head.replace('"base"', '"../base"'), /its name is none/],
+    [head.replace('"base"', '"../base"'), /it has no name that a build can have/],
     [head.replace(/"begun":\d+/, '"begun":-1'), /when it began/],
     [[head, ...lines].join('\n').slice(0, -20), /not JSON/],
     [withLine({ url: 'a' }), /no URL/],

@@ -5,7 +5,8 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { decodeBuild } from '../../../../lib/cache/features/builds/build-file.ts'
-import { Builds, buildsDirectory } from '../../../../lib/cache/features/builds/builds.ts'
+import { Builds } from '../../../../lib/cache/features/builds/builds.ts'
+import { buildsDirectory } from '../../../../lib/cache/features/builds/records.ts'
 import type { Entry } from '../../../../lib/cache/store/entry.ts'
 import { silentLog as log } from '../../../../lib/log/log.ts'
 import { Gate } from '../../../fixtures/time/gate.ts'
@@ -92,7 +93,7 @@ t.test('a request that begins while a build is being locked is refused in words'
   const decision = builds.decide('base', url(2), '192.0.2.1')
   t.match(decision, { use: 'refuse', sentence: /2 is missing .* is being locked/ })
   t.match(builds.decide('base', url(1), '192.0.2.1'), { use: 'file' })
-  t.match(builds.foresee('base', url(2)), { use: 'refuse' })
+  t.match(builds.decide('base', url(2)), { use: 'refuse' })
   t.match(await builds.lock('base'), /is being locked/)
   held.open()
   t.type(await locking, Array)

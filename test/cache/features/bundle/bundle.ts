@@ -59,7 +59,7 @@ async function write(directory: string, path: string, choice = everything) {
 
 async function read(path: string, directory: string, dryRun = false) {
   const store = await openStore({ directory, clock, log, memory: 0 })
-  const parts = { store, dryRun, onRead: () => undefined }
+  const parts = { store, records: [], dryRun, onRead: () => undefined }
   try {
     return await importBundle(path, !path.endsWith('.tar'), parts)
   } finally {
@@ -179,7 +179,7 @@ t.test('files of a bundle are opened when they are read', async t => {
     put: () => ({ stored: false }) as never,
     download: () => ({ because: 'no room', discard: () => undefined }) as never,
   }
-  const parts = { store: full, dryRun: false, onRead: () => undefined }
+  const parts = { store: full, records: [], dryRun: false, onRead: () => undefined }
   const { leftOut } = await importBundle(bundle, true, parts)
   t.ok(leftOut.length > 0 && leftOut.every(({ because }) => because === 'no room'))
   t.equal(await opened(), 0, 'a store that refuses opens none')
@@ -209,7 +209,7 @@ t.test('a content or a part of the manifest that cannot be read', async t => {
       return store.download(about)
     },
   }
-  const parts = { store: vanishing, dryRun: false, onRead: () => undefined }
+  const parts = { store: vanishing, records: [], dryRun: false, onRead: () => undefined }
   const late = await importBundle(bundle, true, parts)
   await store.close()
   t.equal(late.files, 0)

@@ -48,7 +48,7 @@ t.test('a content waits for its manifest longer than others stay without an entr
       return store.read(key)
     },
   }
-  const parts = { store: slow, dryRun: false, onRead: () => undefined }
+  const parts = { store: slow, records: [], dryRun: false, onRead: () => undefined }
   t.match(await importBundle(path, false, parts), { files: 2, leftOut: [] })
 })
 
@@ -62,7 +62,7 @@ t.test('room is made for a bundle by removing what was there before', async t =>
   const path = join(base, 'bundle.tar')
   await inOnePart(path, [bytesOf(0.6 * MiB), bytesOf(0.6 * MiB)])
   // Time passes, so that the first content is without an entry for long when room is needed for the second.
-  const parts = { store, dryRun: false, onRead: () => clock.advance(2_000) }
+  const parts = { store, records: [], dryRun: false, onRead: () => clock.advance(2_000) }
   t.match(await importBundle(path, false, parts), { files: 2, leftOut: [] })
   await until(() => store.peek(urlOf('old1')) === undefined)
 })

@@ -5,8 +5,8 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { Lifetime } from '../../../../lib/async/lifetime.ts'
-import { openNode } from '../../../fixtures/bucket/node.ts'
-import { type Fault, ObjectStore } from '../../../fixtures/bucket/object-store.ts'
+import { openNode } from '../../../fixtures/features/shared/node.ts'
+import { type Fault, ObjectStore } from '../../../fixtures/features/shared/object-store.ts'
 import { until } from '../../../fixtures/http/origin-client.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 

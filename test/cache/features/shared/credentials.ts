@@ -8,8 +8,8 @@ import {
   bucketCredentials,
   parseCredentials,
 } from '../../../../lib/cache/features/shared/s3/credentials.ts'
-import { openNode } from '../../../fixtures/bucket/node.ts'
-import { ObjectStore, storeCredentials } from '../../../fixtures/bucket/object-store.ts'
+import { openNode } from '../../../fixtures/features/shared/node.ts'
+import { ObjectStore, storeCredentials } from '../../../fixtures/features/shared/object-store.ts'
 import { until } from '../../../fixtures/http/origin-client.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 

@@ -7,8 +7,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { day } from '../../../../lib/async/clock.ts'
 import { Lifetime } from '../../../../lib/async/lifetime.ts'
-import { openNode } from '../../../fixtures/bucket/node.ts'
-import { type Fault, ObjectStore, storeCredentials } from '../../../fixtures/bucket/object-store.ts'
+import { openNode } from '../../../fixtures/features/shared/node.ts'
+import {
+  type Fault,
+  ObjectStore,
+  storeCredentials,
+} from '../../../fixtures/features/shared/object-store.ts'
 import { until } from '../../../fixtures/http/origin-client.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { releaseOf } from '../../../fixtures/archive/tiny-archive.ts'
-import { type Nodes, startNodes } from '../../../fixtures/bucket/nodes.ts'
 import type { TestCache } from '../../../fixtures/cache/cache.ts'
+import { type Nodes, startNodes } from '../../../fixtures/features/shared/nodes.ts'
 import { file, reply } from '../../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../../fixtures/time/gate.ts'
 

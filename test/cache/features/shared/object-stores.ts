@@ -10,9 +10,9 @@ import { hash, randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { SuiteRecord } from '../../../../lib/cache/features/shared/shared-store.ts'
-import { cephBucket, noCeph, type RealBucket } from '../../../fixtures/bucket/ceph-rgw.ts'
-import { openNode } from '../../../fixtures/bucket/node.ts'
 import { directoryFor } from '../../../fixtures/cache/lab.ts'
+import { cephBucket, noCeph, type RealBucket } from '../../../fixtures/features/shared/ceph-rgw.ts'
+import { openNode } from '../../../fixtures/features/shared/node.ts'
 import { eventually } from '../../../fixtures/process/ports.ts'
 
 const {

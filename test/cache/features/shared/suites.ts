@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { asked, ChangingArchive } from '../../../fixtures/archive/changing-archive.ts'
-import { type Node, type Nodes, startNodes } from '../../../fixtures/bucket/nodes.ts'
+import { type Node, type Nodes, startNodes } from '../../../fixtures/features/shared/nodes.ts'
 import type { RawResponse } from '../../../fixtures/http/raw-client.ts'
 import { reply } from '../../../fixtures/http/scripted-origin.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'

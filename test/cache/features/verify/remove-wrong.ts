@@ -1,7 +1,7 @@
 import { chown, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import t from 'tap'
+import type { RequestHandler } from '../../../../lib/admin-socket.ts'
 import { systemClock } from '../../../../lib/async/clock.ts'
-import { type ControlParts, control } from '../../../../lib/cache/control/control.ts'
 import {
   Evictor,
   evictFrom,
@@ -16,20 +16,6 @@ import { bytesOf, contentBytes, keep, opened } from '../../../fixtures/store/ope
 
 const key = 'http://archive.example.org/pool/a_1_all.deb'
 const clock = systemClock
-
-/** Parts of a service that a removal does not ask. */
-const unasked = {} as Pick<
-  ControlParts,
-  | 'sources'
-  | 'negative'
-  | 'builds'
-  | 'fetchMissing'
-  | 'rules'
-  | 'suites'
-  | 'updates'
-  | 'delayed'
-  | 'retention'
->
 
 const wrongOf = (digest: string, because: WrongFile['because'] = 'content'): WrongFile => ({
   key,
@@ -123,13 +109,10 @@ t.test('beside an owner, the owner removes', async t => {
     },
   })
   t.teardown(() => verification.close())
-  const answer = control({
-    store,
-    evict: wrong => verification.evict(wrong),
-    reload: async () => [],
-    remarks: () => [],
-    ...unasked,
-  })
+  const answer: RequestHandler = async request => {
+    const wrong = readEvictRequest(request)
+    return wrong && verification.evict(wrong)
+  }
   store.answerCommands(answer)
   const evictor = new Evictor({ directory, clock, log: createMemoryLog() })
   const wrong = wrongOf(digest)

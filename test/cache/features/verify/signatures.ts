@@ -5,7 +5,7 @@ import t from 'tap'
 import type { SuitePolicy } from '../../../../lib/cache/suites/generation.ts'
 import { noSigningKey, SigningKey } from '../../../fixtures/archive/signing-key.ts'
 import { type Files, tinyArchive } from '../../../fixtures/archive/tiny-archive.ts'
-import { site, stored } from '../../../fixtures/cache/verified.ts'
+import { site, stored } from '../../../fixtures/features/verify/verified.ts'
 
 const base = 'dists/stable'
 const packages = { 'pool/a/alpha_1_all.deb': 'the content of alpha' }

@@ -6,7 +6,7 @@ import { verifyInThread } from '../../../../lib/cache/features/verify/thread.ts'
 import { Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { Archive, noArchive } from '../../../fixtures/archive/archive.ts'
 import { config } from '../../../fixtures/cache/cache-config.ts'
-import { site, stored } from '../../../fixtures/cache/verified.ts'
+import { site, stored } from '../../../fixtures/features/verify/verified.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { bytesOf, keep, opened } from '../../../fixtures/store/opened.ts'
 

@@ -10,7 +10,7 @@ import {
   type TinyOptions,
   tinyArchive,
 } from '../../../fixtures/archive/tiny-archive.ts'
-import { flipped, site, stored } from '../../../fixtures/cache/verified.ts'
+import { flipped, site, stored } from '../../../fixtures/features/verify/verified.ts'
 import { keep, sha256 } from '../../../fixtures/store/opened.ts'
 
 const alpha = 'pool/a/alpha_1_all.deb'

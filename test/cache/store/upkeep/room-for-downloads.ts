@@ -1,16 +1,10 @@
-import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { savePartial } from '../../../../lib/cache/store/content/write-behind.ts'
-import { Disk, Layout } from '../../../../lib/cache/store/disk/disk.ts'
+import t from 'tap'
 import { keepAll } from '../../../../lib/cache/store/retention-rules.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'
 import { hand, settle } from '../../../fixtures/store/growing.ts'
-import { bytesOf, keep, opened, pour, sha256, until } from '../../../fixtures/store/opened.ts'
-import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
+import { bytesOf, keep, opened, pour, until } from '../../../fixtures/store/opened.ts'
 
 const MiB = 1 << 20
-const day = 24 * 60 * 60 * 1000
 const keyOf = (n: number | string): string => `http://archive.example.org/pool/${n}_1_all.deb`
 
 t.test('a content that fits once room is made waits for it and is stored', async t => {
@@ -102,51 +96,6 @@ t.test('what the pace of a download will bring within a minute is made room for'
   await pour(download, bytesOf(MiB))
   await until(() => store.usage().bytes <= 21 * MiB)
   t.equal(download.stored, true)
-})
-
-/** A store in whose directory a crash has left the beginnings of downloads. */
-async function crashed(t: Test, sizes: readonly number[]) {
-  const directory = t.testdir({})
-  const layout = new Layout(directory)
-  const disk = new Disk({ clock: new ManualClock(0) })
-  await mkdir(layout.temporary, { recursive: true })
-  for (const [n, size] of sizes.entries()) {
-    const [path, bytes] = [layout.temporaryFile(), bytesOf(size)]
-    await writeFile(path, bytes)
-    const about = { key: keyOf(n), fields: { ETag: '"1"' }, length: 2 * size }
-    await savePartial(disk, { path, ...about, bytes: size, sha256: sha256(bytes) })
-  }
-  return { ...(await opened(t, { directory })), layout }
-}
-
-t.test('what a crash has left of downloads goes before contents', async t => {
-  const { store, layout } = await crashed(t, [3 * MiB, 3 * MiB])
-  store.retain({ ...keepAll, size: 8 * MiB })
-  for (const n of ['a', 'b', 'c']) await keep(store, keyOf(n), bytesOf(MiB))
-  const left = () => [0, 1].filter(n => store.resumable(keyOf(n)) !== undefined)
-  await until(() => left().length < 2)
-  await until(async () => (await readdir(layout.temporary)).length === 2)
-  t.equal(left().length, 1, 'as far as there is too much')
-  t.equal(store.usage().objects, 3)
-})
-
-t.test('what a sweep has removed is not counted and not continued', async t => {
-  const { store, layout, clock } = await crashed(t, [3 * MiB])
-  for (const name of await readdir(layout.temporary)) {
-    await utimes(join(layout.temporary, name), 0, 0)
-  }
-  t.ok(store.resumable(keyOf(0)))
-  clock.advance(2 * day)
-  await store.sweep({ now: clock.now() })
-  t.equal(store.resumable(keyOf(0)), undefined)
-  t.strictSame(await readdir(layout.temporary), [])
-})
-
-t.test('a continued download keeps to the limits as well', async t => {
-  const { store, layout } = await crashed(t, [3 * MiB])
-  store.retain({ ...keepAll, objectSize: 5 * MiB })
-  t.equal(await store.resumable(keyOf(0))?.resume(), undefined)
-  t.strictSame(await readdir(layout.temporary), [])
 })
 
 t.test('nothing is removed when that cannot reach the floor', async t => {

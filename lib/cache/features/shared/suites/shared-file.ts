@@ -2,7 +2,7 @@
  * Makes the question for one of the Release files that a pointer names. No origin is asked for it. This file is pure.
  */
 import { parentOf } from '../../../archive/path.ts'
-import { fileUnder, type WantedFile } from '../../../fetch/found.ts'
+import { fileUnder, type WantedFile } from '../../../fetch/wanted-file.ts'
 import type { SuiteRecord } from '../shared-store.ts'
 
 /** The question for the file with this key; undefined when the pointer does not name it. */

@@ -1,0 +1,21 @@
+/**
+ * The features of cachesvc, in the order in which they join the core. A feature without its line here, and without its folder and its
+ * tests, is gone: `tools/without` tries that.
+ */
+import { aheadFeature } from './features/ahead/feature.ts'
+import { buildsFeature } from './features/builds/feature.ts'
+import { bundleFeature } from './features/bundle/feature.ts'
+import { delayFeature } from './features/delay/feature.ts'
+import type { Feature } from './features/feature.ts'
+import { interceptFeature } from './features/intercept/feature.ts'
+import { verifyFeature } from './features/verify/feature.ts'
+
+// biome-ignore format: one line each, so that a feature is deleted with its line.
+export const features: readonly Feature[] = [
+  delayFeature,
+  interceptFeature,
+  buildsFeature,
+  aheadFeature,
+  verifyFeature,
+  bundleFeature,
+]

@@ -1,0 +1,72 @@
+/**
+ * A feature can be deleted: outside of its folder and its tests, `features.ts` alone imports files of it, and no feature imports another.
+ * `tools/without` tries it; this is the cheap part.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t from 'tap'
+import { packageRoot } from '../../lib/package.ts'
+
+const below = /^lib\/cache\/features\/([^/]+)\//
+
+/** Imports that are not turned round yet. The list only gets shorter. */
+const notYet: readonly string[] = [
+  'lib/cache/answering.ts: delay',
+  'lib/cache/answering.ts: shared',
+  'lib/cache/control/control.ts: builds',
+  'lib/cache/control/control.ts: delay',
+  'lib/cache/control/status.ts: shared',
+  'lib/cache/features/intercept/connect.ts: builds',
+  'lib/cache/operations/examples.ts: intercept',
+  'lib/cache/operations/explain.ts: delay',
+  'lib/cache/operations/explain.ts: shared',
+  'lib/cache/operations/metrics.ts: shared',
+  'lib/cache/operations/sources.ts: delay',
+  'lib/cache/operations/sources.ts: intercept',
+  'lib/cache/operations/sources.ts: shared',
+  'lib/cache/operations/state-text.ts: delay',
+  'lib/cache/operations/state-text.ts: shared',
+  'lib/cache/reporting.ts: builds',
+  'lib/cache/reporting.ts: intercept',
+  'lib/cache/reporting.ts: shared',
+  'lib/cache/service.ts: builds',
+  'lib/cache/service.ts: intercept',
+  'lib/cache/service.ts: shared',
+  'test/cache/explain.ts: shared',
+  'test/fixtures/cache/activity.ts: intercept',
+  'test/fixtures/certificates/authority.ts: intercept',
+]
+
+/** Every import of a file of a feature, from outside of the feature. */
+function* crossings(): Generator<{ readonly path: string; readonly feature: string }> {
+  for (const root of ['lib', 'bin', 'tools', 'test', 'bench', 'demo']) {
+    for (const name of readdirSync(join(packageRoot(), root), {
+      recursive: true,
+      encoding: 'utf8',
+    })) {
+      if (!name.endsWith('.ts')) continue
+      const path = join(root, name)
+      const text = readFileSync(join(packageRoot(), path), 'utf8')
+      for (const [, file = ''] of text.matchAll(/(?:\bfrom |\bimport |\bimport\()'(\.[^']+)'/g)) {
+        const [, feature] = below.exec(normalize(join(dirname(path), file))) ?? []
+        if (feature === undefined) continue
+        const own = path.startsWith(`lib/cache/features/${feature}/`)
+        const ofTests = ['cache/features', 'fixtures/features'].map(
+          one => `test/${one}/${feature}/`,
+        )
+        if (!own && !ofTests.some(one => path.startsWith(one))) yield { path, feature }
+      }
+    }
+  }
+}
+
+t.test('features.ts alone imports files of features', async t => {
+  const all = [...crossings()]
+  t.ok(
+    all.some(({ path }) => path === 'lib/cache/features.ts'),
+    'the list is found',
+  )
+  const others = all.filter(({ path }) => path !== 'lib/cache/features.ts')
+  const found = new Set(others.map(({ path, feature }) => `${path}: ${feature}`))
+  t.strictSame([...found].sort(), [...notYet].sort())
+})
