@@ -35,16 +35,21 @@ function importsOf(root: string): Map<string, Map<string, string>> {
   const imports = new Map<string, Map<string, string>>()
   for (const path of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
     if (!path.endsWith('.ts')) continue
-    const from = dirname(path)
+    const from = roomOf(path)
     const others = imports.get(from) ?? new Map<string, string>()
     imports.set(from, others)
     const text = readFileSync(join(root, path), 'utf8')
     for (const [, file = ''] of text.matchAll(/(?:\bfrom |\bimport |\bimport\()'(\.[^']+)'/g)) {
-      const to = dirname(normalize(join(from, file)))
+      const to = roomOf(normalize(join(dirname(path), file)))
       const isInside = to.startsWith(`${from}/`) || from.startsWith(`${to}/`)
       if (to !== from && !isInside && !to.startsWith('..'))
         others.set(to, `${path} imports ${file}`)
     }
   }
   return imports
+}
+
+/** The folder of a file. The settings of the features are below the configuration, and the rest of the features above it. */
+function roomOf(path: string): string {
+  return /^features\/(?:[^/]+\/)?settings\.ts$/.test(path) ? 'settings of features' : dirname(path)
 }

@@ -1,13 +1,15 @@
 /**
  * The features of cachesvc, in the order in which they join the core. A feature without its line here, and without its folder and its
- * tests, is gone: `tools/without` tries that.
+ * tests, is gone: `node dist/tools/without.js NAME` tries that.
  */
 import { aheadFeature } from './features/ahead/feature.ts'
 import { buildsFeature } from './features/builds/feature.ts'
 import { bundleFeature } from './features/bundle/feature.ts'
 import { delayFeature } from './features/delay/feature.ts'
 import type { Feature } from './features/feature.ts'
+import { fetchListFeature } from './features/fetch-list/feature.ts'
 import { interceptFeature } from './features/intercept/feature.ts'
+import { jobFeature } from './features/job/feature.ts'
 import { verifyFeature } from './features/verify/feature.ts'
 
 // biome-ignore format: one line each, so that a feature is deleted with its line.
@@ -18,4 +20,6 @@ export const features: readonly Feature[] = [
   aheadFeature,
   verifyFeature,
   bundleFeature,
+  fetchListFeature,
+  jobFeature,
 ]

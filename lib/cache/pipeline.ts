@@ -1,5 +1,5 @@
 /**
- * Takes a request through its steps (docs/life-of-a-request.md). The order is the security argument: the store is read after
+ * Takes a request through its steps (docs/cachesvc-request.md). The order is the security argument: the store is read after
  * the policy has admitted the request, a request with credentials is not answered from the store, and the network comes last.
  */
 
@@ -36,8 +36,8 @@ import type { Store } from './store/store.ts'
 interface PipelineParts
   extends Required<Omit<DecisionParts, 'suites' | 'store'>>,
     Pick<AnswerParts, 'answerer' | 'suites' | 'settleRelease'> {
-  /** Answers requests that name a build. */
-  readonly around: AnswerStep
+  /** Answers requests that name a build; undefined when nothing here records builds. */
+  readonly around: AnswerStep | undefined
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
   readonly origin: OriginClient
@@ -94,10 +94,11 @@ function answered(
 ): Response | Promise<Response> {
   const { file } = admitted
   const build = buildOf(request, file.build)
+  const { around } = parts
   const response =
-    build === undefined
+    build === undefined || around === undefined
       ? fromArchive(request, admitted, parts)
-      : parts.around
+      : around
           .decide(build, admitted)
           .answer(allowedRequest(request, admitted, parts), notes =>
             fromArchive(request, admitted, parts, notes),
@@ -122,7 +123,7 @@ function fromArchive(
     continueWhenReady(decide(admitted, parts), made => {
       const allowed = allowedRequest(request, admitted, parts, made, notes)
       if (made.must !== undefined)
-        parts.suites.askedByClient({ key, archive, client: request.client })
+        parts.suites.askedByClient({ key, archive, client: request.client }, made.must)
       // The store keeps what an index has proved of the file, whatever is decided.
       parts.answerer.keepProven(made.proven, made.stored)
 

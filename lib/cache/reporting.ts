@@ -11,8 +11,7 @@ import type { MetricFacts } from '../metrics.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
-import type { Builds } from './features/builds/builds.ts'
-import type { Https } from './features/intercept/https.ts'
+import type { JoinedFeatures } from './features/join.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
 import { originRemarks } from './fetch/origin-remarks.ts'
@@ -26,7 +25,7 @@ import {
   type SuiteBehind,
 } from './operations/metrics.ts'
 import { operationsHandler } from './operations/routes.ts'
-import type { FeatureReport, OperationsSources, SuiteState } from './operations/sources.ts'
+import type { HttpsPages, OperationsSources, SuiteState } from './operations/sources.ts'
 import { isBehind } from './operations/state-text.ts'
 import type { Rules } from './policy/policy.ts'
 import { machineAddresses } from './policy/routing.ts'
@@ -55,17 +54,14 @@ interface OperationsParts
   readonly warnings: () => readonly string[]
   readonly listening: Pick<OpenListeners, 'listeners' | 'connections'>
   readonly clients: Pick<Clients, 'waiting'>
-  readonly https: Https
   readonly store: Store
   readonly origin: OriginClient
   readonly statistics: Statistics
   readonly activity: Activity
   /** The metrics. The values that are read when a client asks for them are added here. */
   readonly metrics: CacheMetrics
-  /** What the features say of themselves, in their order. */
-  readonly features: readonly FeatureReport[]
-  readonly builds: Pick<Builds, 'all' | 'bytes'>
-  readonly around: AnswerStep
+  readonly joined: JoinedFeatures
+  readonly around: AnswerStep | undefined
   readonly sentCredentials: SentCredentials
   readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
@@ -76,7 +72,7 @@ interface OperationsParts
 
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, https, store, suites, delays, origin, fetcher } = parts
+  const { clock, version, rules, store, suites, delays, origin, fetcher } = parts
   const { statistics, activity, metrics, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -90,15 +86,12 @@ export async function operationsOf(parts: OperationsParts) {
     files_being_written: () => store.writing,
     stored_objects: () => store.usage().objects,
     stored_bytes: () => store.usage().bytes,
-    builds: () => parts.builds.all.length,
-    build_bytes: () => parts.builds.bytes,
     unremovable_contents: () => store.unremovable.contents,
     unreferenced_files: () => parts.unreferenced.figures?.files ?? 0,
     damaged_contents: () => store.damaged,
     filesystem_free_bytes: () => space?.free ?? 0,
     adopted_suites: () => suites.all.length,
     suites_being_adopted: () => suites.adoptions.count,
-    ...https.gauges,
     suites_behind: () => suitesBehind(parts).length,
     unconfirmed_origins: () => parts.unconfirmed.reported.length,
     waiting_generations: () =>
@@ -118,6 +111,7 @@ export async function operationsOf(parts: OperationsParts) {
   metrics.readUnconfirmed(() => parts.unconfirmed.reported)
   if (parts.shared !== undefined) metrics.readShared(() => parts.shared?.state)
   const stored = new Holdings(store, clock)
+  const https = parts.joined.interception.https ?? withoutCertificates(rules)
   const sources: OperationsSources = {
     clock,
     version,
@@ -131,9 +125,9 @@ export async function operationsOf(parts: OperationsParts) {
     listeners: () => listening.listeners,
     addresses: machineAddresses,
     hostname: hostname(),
-    ...https.sources,
+    ...https,
     get httpsMode() {
-      return https.pageMode
+      return https.mode()
     },
     get routing() {
       return rules().routes
@@ -157,10 +151,9 @@ export async function operationsOf(parts: OperationsParts) {
     health: () => store.health(),
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
-    builds: () => ({ count: parts.builds.all.length, bytes: parts.builds.bytes }),
     unreferenced: () => parts.unreferenced.figures,
     shared: () => parts.shared?.state,
-    features: parts.features,
+    features: parts.joined.reports,
     suites: () => suiteStates(parts),
     unconfirmed: () => parts.unconfirmed.reported,
     notDelayed: () => delays.without,
@@ -180,6 +173,16 @@ export async function operationsOf(parts: OperationsParts) {
   }
   const live = new LiveEvents(sources)
   return { operations: operationsHandler(sources, live), sources, live }
+}
+
+/** What the pages show when no feature makes certificates. */
+function withoutCertificates(rules: () => Rules): HttpsPages {
+  return {
+    mode: () => (rules().config.https.prevent ? 'disabled' : 'tunnel'),
+    https: () => undefined,
+    certificate: () => undefined,
+    revocationList: () => undefined,
+  }
 }
 
 /** The suites whose clients get an earlier Release file than the origin has. The one that is behind for the longest time is first. */

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Milliseconds } from '../async/clock.ts'
 import { waitingSentences } from '../config/restart.ts'
-import { type Config, inForce, needRestart } from './config/config.ts'
+import { type Config, inForce, needRestart, needsAuthority } from './config/config.ts'
 import { type OriginCredentials, readCredentials } from './fetch/origin-credentials.ts'
 import type { OpenListeners } from './listening.ts'
 import { type Rules, rulesOf } from './policy/policy.ts'
@@ -20,6 +20,8 @@ export interface LoadedConfig {
 interface RulesInForceParts {
   readonly listening: Pick<OpenListeners, 'ports'>
   readonly clock: Clock
+  /** Whether there is a listener for TLS. */
+  readonly secure: boolean
 }
 
 /** The time between two readings of the machine's addresses. */
@@ -71,11 +73,10 @@ export class RulesInForce {
     this.#parts.clock.after(identityInterval, () => this.refresh())
   }
 
-  /**
-   * Replaces the settings. `certifying` says whether the service has the parts that make certificates. Throws a Failure, and changes
-   * nothing, when a file of credentials cannot be used.
-   */
-  replace({ config, warnings = [] }: LoadedConfig, certifying: boolean): void {
+  /** Replaces the settings. Throws a Failure, and changes nothing, when a file of credentials cannot be used. */
+  replace({ config, warnings = [] }: LoadedConfig): void {
+    // The service opens the parts that make certificates when it starts.
+    const certifying = needsAuthority(this.#started, this.#parts.secure)
     this.#credentials = readCredentials(config.archives, process.env)
     this.#warnings = warnings
     this.#waiting = needRestart(this.#started, config, certifying)

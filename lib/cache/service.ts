@@ -3,6 +3,7 @@
  * report in the statistics of the days, the metrics, the activity on the pages, and the log.
  */
 import { randomBytes } from 'node:crypto'
+import type { RequestHandler } from '../admin-socket.ts'
 import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -15,22 +16,17 @@ import { requestIds } from '../http/server/connections.ts'
 import { accessFacts } from '../http/server/exchanges.ts'
 import { otherSockets } from '../http/server/listen.ts'
 import { stopTimes, untilLull } from '../http/server/lull.ts'
-import type { HttpServerOptions } from '../http/server/options.ts'
+import type { HttpServerOptions, TlsOptions } from '../http/server/options.ts'
 import type { Log, LogFacts } from '../log/log.ts'
 import { packageVersion } from '../package.ts'
 import { recentEntries } from '../recent.ts'
 import { newPseudonym } from './answer/answerer.ts'
+import { connectHandler } from './answer/connect.ts'
 import { failureResponse } from './answer/errors.ts'
 import { type AnswerParts, makeAnswerParts } from './answering.ts'
-import type { Config } from './config/config.ts'
 import { control } from './control/control.ts'
 import { SentCredentials } from './decide/sent-credentials.ts'
-import { buildAnswers } from './features/builds/build-answers.ts'
-import { Builds } from './features/builds/builds.ts'
-import { missingFiles } from './features/builds/missing-files.ts'
 import type { Feature } from './features/feature.ts'
-import { connectHandler } from './features/intercept/connect.ts'
-import { Https } from './features/intercept/https.ts'
 import { type JoinedFeatures, joinFeatures, openFeatures } from './features/join.ts'
 import type { OpenedSharedStore } from './features/shared/opening.ts'
 import type { SharingRules } from './features/shared/shareable.ts'
@@ -89,6 +85,8 @@ export type CacheService = Service & {
   readonly idle: () => Promise<void>
   /** What a request would get now, and why. */
   readonly explain: OperationsSources['explain']
+  /** Answers commands, as the admin socket does. */
+  readonly answer: RequestHandler
 }
 
 /** The options, and the parts that are open before the rest of the service is made. */
@@ -124,10 +122,9 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const { config, log, clock, store } = options
   const where = places(config, options.start.sockets)
   const listening = new OpenListeners()
-  const settings = new RulesInForce(options, { listening, clock })
-  const rules = settings.current
   const secure = where.secure.length > 0
-  const https = await Https.open({ rules, clock, log: log.child({ part: 'https' }), secure })
+  const settings = new RulesInForce(options, { listening, clock, secure })
+  const rules = settings.current
   const origin = await originClient(config, { ...options, rules })
   const days = await StatisticsFile.open(config.cacheDirectory, {
     clock,
@@ -159,6 +156,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     blocks: options.blocks,
     lookup: options.lookup,
     metrics: metrics.registry,
+    secure,
     pseudonym,
     cacheDirectory: config.cacheDirectory,
   }
@@ -170,40 +168,31 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
   await answers.delays.start()
-  const builds = await Builds.open({
-    cacheDirectory: config.cacheDirectory,
-    store,
-    clock,
-    log: log.child({ part: 'builds' }),
-    settings: () => buildSettings(settings.config),
-  })
+  const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
+  answers.adoptedListeners.push(joined.adopted)
   const unreferenced = await UnreferencedPackages.start({
     cacheDirectory: config.cacheDirectory,
     store,
     suites,
     clock,
     log: log.child({ part: 'store' }),
-    stays: digest => builds.keeps(digest),
+    stays: joined.keeps,
     after: () => settings.config.retention.unreferenced,
     onRemoved: bytes => metrics.removedUnreferenced(bytes),
   })
-  const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
-  answers.adoptedListeners.push(joined.adopted)
   const warnings = () => settings.warnings
   const clients = new Clients({
     clock,
     limitsOf: address => limitsOfClient(address, rules()),
     onTooMany: onTooManyConnections(counted, clock),
   })
-  const watched = { ...counted, listening, clients, https, warnings, features: joined.reports }
+  const watched = { ...counted, listening, clients, warnings, joined }
   const sentCredentials = new SentCredentials(clock)
-  const around = buildAnswers({ builds, store, suites })
   const pages = await operationsOf({
     ...parts,
     ...answers,
     shared,
-    builds,
-    around,
+    around: joined.step,
     sentCredentials,
     unreferenced,
     ...watched,
@@ -211,7 +200,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const handler = pipeline({
     ...parts,
     ...answers,
-    around,
+    around: joined.step,
     sentCredentials,
     operations: pages.operations,
   })
@@ -219,7 +208,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     rules,
     clock,
     pseudonym,
-    https,
+    interceptTunnel: joined.interception.interceptTunnel,
+    refuseTunnel: joined.refuseTunnel,
     dialler: origin.dialler,
     onOpen: () => statistics.tunnel(),
     onBytes: bytes => statistics.tunnelBytes(bytes),
@@ -230,18 +220,16 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     ...options,
     ...answers,
     opened,
-    builds,
     unreferenced,
     listening,
     settings,
-    https,
     origin,
     days,
     joined,
     live: pages.live,
   }
   try {
-    const tls = secure ? await https.listener(next => listening.setIdentity(next)) : undefined
+    const tls = secure ? await tlsListener(joined, listening) : undefined
     const server: HttpServerOptions = {
       ...serverEvents(counted),
       handler,
@@ -269,28 +257,20 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   settings.refresh()
   retain(running)
   const reload: Reload = givenUp => reloadSettings(running, givenUp)
-  store.answerCommands(
-    control({
-      sources: pages.sources,
-      store,
-      negative: answers.negative,
-      builds,
-      retention: { clock, store, unreferenced },
-      fetchMissing: missingFiles({
-        builds,
-        fetcher: answers.fetcher,
-        rules,
-        log: log.child({ part: 'builds' }),
-      }),
-      suites,
-      updates: answers.updates,
-      delayed: { ...answers, store, clock },
-      rules,
-      features: joined.answers,
-      reload: options.reloadDaemon ?? reload,
-      remarks: () => settings.warnings,
-    }),
-  )
+  const answer = control({
+    sources: pages.sources,
+    store,
+    negative: answers.negative,
+    retention: { clock, store, unreferenced },
+    suites,
+    updates: answers.updates,
+    delayed: { ...answers, store, clock },
+    rules,
+    features: joined.answers,
+    reload: options.reloadDaemon ?? reload,
+    remarks: () => settings.warnings,
+  })
+  store.answerCommands(answer)
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
@@ -307,7 +287,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
   }
   const { explain } = pages.sources
-  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle, explain }
+  const status = statusLine(listeners, config)
+  return { status, stop, reload, listeners, working, idle, explain, answer }
 }
 
 /** The parts that a reload changes and a stop ends. */
@@ -315,15 +296,24 @@ interface RunningParts
   extends OpenParts,
     Pick<AnswerParts, 'fetcher' | 'suites' | 'delays' | 'changes'> {
   readonly opened: OpenedSharedStore | undefined
-  readonly builds: Builds
   readonly unreferenced: UnreferencedPackages
   readonly listening: OpenListeners
   readonly settings: RulesInForce
-  readonly https: Https
   readonly origin: OriginClient
   readonly days: StatisticsFile
   readonly joined: JoinedFeatures
   readonly live: LiveEvents
+}
+
+/** The identity of the listener for TLS. Throws a Failure when no feature makes certificates. */
+function tlsListener(
+  { interception: { tlsListener } }: JoinedFeatures,
+  listening: OpenListeners,
+): Promise<TlsOptions> {
+  if (tlsListener !== undefined) return tlsListener(next => listening.setIdentity(next))
+  throw new Failure('This cachesvc makes no certificates, so it cannot listen for TLS.', {
+    code: 'no-tls',
+  })
 }
 
 /** The store that several nodes share; undefined when `shared_store` is not set. Throws a Failure when its credentials cannot be used. */
@@ -348,16 +338,10 @@ async function openShared(
   })
 }
 
-/** The settings of builds. Builds never take more than half of the quota, because retention does not remove what they keep. */
-function buildSettings({ builds, retention }: Config): Config['builds'] {
-  const half = retention.size === 0 ? Number.POSITIVE_INFINITY : retention.size / 2
-  return { ...builds, size: Math.min(builds.size, half) }
-}
-
 /** Gives the store the rules of retention and of new checks. */
-function retain({ store, settings, suites, builds }: RunningParts): void {
+function retain({ store, settings, suites, joined }: RunningParts): void {
   const { retention, expiration, verification } = settings.config
-  const standing = (digest: string) => (builds.keeps(digest) ? 'recorded' : suites.standing(digest))
+  const standing = (digest: string) => (joined.keeps(digest) ? 'recorded' : suites.standing(digest))
   store.retain({ ...retention, ...expiration, standing })
   store.recheckAfter(verification.maxAge)
 }
@@ -367,17 +351,17 @@ async function reloadSettings(
   parts: RunningParts,
   givenUp: AbortSignal | undefined,
 ): Promise<readonly string[]> {
-  const { settings, https, log, origin } = parts
+  const { settings, log, origin } = parts
   const loaded = await parts.reload()
   if ('problems' in loaded) return loaded.problems
   // `https.origin_ca` may have changed, and the system may trust other authorities now.
   const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
-    log.warn('the authorities of before stay in force', { error })
+    log.warn('the earlier authorities stay in force', { error })
     return undefined
   })
   givenUp?.throwIfAborted()
   try {
-    settings.replace(loaded, https.interceptor !== undefined)
+    settings.replace(loaded)
   } catch (error) {
     if (!(error instanceof Failure)) throw error
     return [error.message]
@@ -403,7 +387,7 @@ function stopSteps(
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
   const { listening, settings, clock, store, fetcher, delays, suites, joined } = parts
-  const { https, origin, days, live, builds } = parts
+  const { origin, days, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
     yield* fetcher.underWay()
@@ -423,7 +407,7 @@ function stopSteps(
     stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([joined.quiet(), fetcher.close(signal)])
     }),
-    stopStep('answer no more commands', 5000, async () => {
+    stopStep('stop answering commands', 5000, async () => {
       store.answerCommands(undefined)
       await parts.unreferenced.close()
     }),
@@ -436,8 +420,6 @@ function stopSteps(
     stopStep('finish uploads to the shared store', 5000, async signal => {
       await parts.opened?.close(signal)
     }),
-    stopStep('stop the timers of HTTPS', 1000, async () => https.stop()),
-    stopStep('write the records of builds', 10_000, () => builds.close()),
     ...joined.stops('last'),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),

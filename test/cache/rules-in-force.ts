@@ -9,7 +9,14 @@ const minute = 60_000
 t.test('rules stay as long as what they were made of', async t => {
   const clock = new ManualClock(Date.UTC(2030, 0, 1))
   const listening = { ports: [3142] }
-  const rules = new RulesInForce({ config: configOf({}, '/nowhere') }, { listening, clock })
+  const rules = new RulesInForce(
+    { config: configOf({}, '/nowhere') },
+    {
+      listening,
+      clock,
+      secure: false,
+    },
+  )
   rules.refresh()
   const first = rules.current()
   clock.advance(10 * minute)

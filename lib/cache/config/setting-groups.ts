@@ -11,7 +11,6 @@ import {
   oneOf,
   secretText,
   size,
-  text,
 } from '../../config/setting-kinds.ts'
 import {
   group,
@@ -22,17 +21,8 @@ import {
   requiredSetting,
   setting,
 } from '../../config/settings.ts'
-import {
-  addressFamilies,
-  bucketUrl,
-  calendarDay,
-  hostName,
-  hostPattern,
-  httpUrl,
-  mirror,
-  region,
-  timesOfDay,
-} from './setting-kinds.ts'
+import { settingsAt } from '../features/settings.ts'
+import { addressFamilies, hostName, hostPattern, httpUrl, mirror } from './setting-kinds.ts'
 
 export const archives = listOfGroups(
   'list of groups',
@@ -41,32 +31,16 @@ export const archives = listOfGroups(
       listOf(mirror, 'places', 16),
       'an archive has at least one origin, the preferred one first',
     ).says(
-      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
+      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All must be allowed: list private ones under `private_domains`, and public ones under `domains` if that is set.',
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
     ),
     verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
-      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the one before. `prefer`: not wrongly signed by a known key, not older than the one before, and not unsigned when the one before was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the earlier one. `prefer`: not wrongly signed by a known key, not older than the earlier one, and not unsigned if the earlier one was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
     ),
-    delay: setting(
-      duration('0s', '60d'),
-      '0s',
-      'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
-    ).says(
-      'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
-    ),
-    hold: optionalSetting(
-      calendarDay,
-      'none',
-      'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
-    ).says(
-      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and takes back nothing that clients have got already.',
-    ),
-    except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
-      'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
-    ),
+    ...settingsAt('archives'),
     redirects: optionalSetting(oneOf('follow', 'pass'), 'that of `redirects`').says(
       'Which side follows redirects of this archive, as with `redirects`.',
     ),
@@ -75,7 +49,7 @@ export const archives = listOfGroups(
       'that of `limits.origin_connections`',
       'archives:\n  - origins: [archive.example.org/debian]\n    connections: 2',
     ).says(
-      'Most connections to each origin of this archive at a time, in place of `limits.origin_connections`. apt has one connection to an archive, and some archives allow an address only a few. Without this setting cachesvc finds that out: when an origin refuses some of several connections (429, 503, a reset or no connection), it gets half as many, what it refused is asked again, and the number rises by one a minute.',
+      'Most connections to each origin of this archive at a time, instead of `limits.origin_connections`. Without this setting cachesvc adapts: when an origin refuses some of several connections, it gets half as many, and one more each minute.',
     ),
     address_family: optionalSetting(oneOf(...addressFamilies), 'that of `address_family`').says(
       'Which addresses of the origins of this archive are used, as with `address_family`.',
@@ -84,8 +58,8 @@ export const archives = listOfGroups(
       'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
     ),
     credentials: optionalSetting(secretPlace, 'none').says(
-      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
-      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
+      'File with the credentials of this proxy for the origins, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd. A line without `http://` is for https. Needs `archives[].clients`: only those clients get the files (`docs/paid-archives.md`).',
+      'The credentials go only to the host of the line, below its path: never along a redirect to another host, nor to a parent proxy over http. A reload reads the file again.',
     ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
@@ -111,38 +85,12 @@ export const suites = group(
       .says(
         'Memory for what indexes say. An index of 60,000 packages takes 3.3 MB; what does not fit is read from disk when it is needed.',
       ),
-    warm: group(
-      'Packages that are fetched ahead. When a suite has a new Release file whose indexes name newer versions of packages that clients have asked for, these are fetched in the background: one at a time, and only while no client waits for another file from an origin. A package counts as the same when its directory, name and architecture are.',
-      {
-        days: setting(integer(0, 365), 0, 'suites:\n  warm:\n    days: 14').says(
-          'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
-        ),
-        files: setting(integer(1, 100_000), 500).says(
-          'Most files that are fetched ahead in 24 hours.',
-        ),
-        size: setting(size('1M', '1024T'), '2G').says(
-          'Most bytes that are fetched ahead in 24 hours.',
-        ),
-      },
-    ),
+    ...settingsAt('suites'),
     update: setting(duration('0s', '25s'), '8s').says(
-      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
-    ),
-    refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
-    ),
-    refresh_for: setting(duration('1h', '365d'), '14d').says(
-      'Suites that no client has asked for in so long are not refreshed any more.',
-    ),
-    refresh_between: optionalSetting(
-      timesOfDay,
-      'any time',
-      'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
-    ).says(
-      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
+      'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients learn of it. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
@@ -150,60 +98,6 @@ export const suites = group(
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent and stored without being compared with it, and the log says so; it is compared when it is next asked for after the index has been read. apt compares it in any case.',
     ),
-  },
-)
-
-export const builds = group(
-  'Builds that can be repeated: what a build was given is recorded, and given again byte for byte ([builds](builds.md)).',
-  {
-    clients: setting(listOf(network, 'networks'), [], 'builds:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose clients may begin a recording by naming a build that is not there. With networks here, only their clients add to recordings. Without, `cachesvc build record` alone begins one, and every client adds to it. Each client may ask for what is recorded.',
-    ),
-    most: setting(integer(1, 10_000), 100).says('Most builds, recorded and locked.'),
-    size: setting(size('1M', '1024T'), '10G').says(
-      'Most bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
-    ),
-  },
-)
-
-export const sharedStore = group(
-  'A bucket that several nodes share: what one has fetched the others need not fetch, and all give the same generation of a suite ([several machines](several-machines.md)). Files stay on the local disk, and hits come from there. When the bucket does not answer, each node goes on by itself.',
-  {
-    url: optionalSetting(
-      bucketUrl,
-      'none: nothing is shared',
-      'shared_store:\n  url: https://s3.example.org/apt-cache\n  region: eu-central-1\n  credentials: /etc/cachesvc/s3.credentials',
-    )
-      .needsRestart()
-      .says(
-        'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
-      ),
-    style: setting(oneOf('path', 'host'), 'path')
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
-      ),
-    region: setting(region, 'us-east-1')
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
-      ),
-    credentials: optionalSetting(
-      secretPlace,
-      'the variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`',
-    )
-      .needsRestart()
-      .needs('shared_store.url')
-      .says(
-        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
-      ),
-    expire: setting(duration('0s', '3650d'), '30d')
-      .needs('shared_store.url')
-      .says(
-        'After which time the lifecycle rule of the bucket removes objects. What clients of a node use is copied onto itself when half of it is over, so that it stays. 0 is for a bucket without such a rule. A reload changes it.',
-      ),
   },
 )
 
@@ -227,7 +121,7 @@ export const retention = group(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
     unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
-      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. cachesvc looks once a day. A file goes when it was without a name at each look of that time, and no client has asked for it in that time. It stays while a generation of a suite names it that is kept, such as the three before the newest, those of `suites.snapshot_days` and those that wait for a delay; and while a recorded build has it. Nothing is said of files whose indexes are not known: those of another component or architecture than clients use, and those of archives without a Release file.',
+      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
     ),
   },
 )
@@ -235,14 +129,9 @@ export const retention = group(
 export const verification = group(
   'Regular checks of all stored files: indexes against their Release files, packages against indexes, content against its digest. A wrong file is logged as a repository-verification warning and removed, so that the next request fetches it again. `cachesvc verify-repos` runs a check at once.',
   {
-    interval: setting(duration('0s', '365d'), '1d').says(
-      'Time from the end of one check to the start of the next. 0 switches checks off.',
-    ),
+    ...settingsAt('verification'),
     max_age: setting(duration('0s', '365d'), '1d').says(
       'Age from which the last check of a stored file does not count any more: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
-    ),
-    rate: setting(size('0', '100G'), '64M').says(
-      'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
     ),
   },
 )
@@ -254,10 +143,10 @@ export const freshness = group(
       'Freshness of indexes, Release files and other files below `dists/`, for clients that do not ask for validation.',
     ),
     other: setting(duration('0s', '365d'), '1h').says(
-      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives rebuild packages under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
-      'Time for which a 404 of the origin is remembered, but for InRelease, Release and Release.gpg.',
+      'Time for which a 404 of the origin is remembered, except for InRelease, Release and Release.gpg.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
@@ -279,7 +168,7 @@ export const timeouts = group(
     fields: setting(duration('100ms', '10m'), '15s')
       .needsRestart()
       .says(
-        'Time limit for the head of the origin’s response, after the request was sent, while a stored file or another origin can answer. Where none can, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes (for `fields` if that is more), so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients. A request that is passed through waits as long as its client, and no longer than that.',
+        'Time limit for the head of the origin’s response. If nothing else can answer, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes, so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients.',
       ),
     content: setting(duration('100ms', '10m'), '25s')
       .needsRestart()
@@ -306,7 +195,7 @@ export const timeouts = group(
     drain: setting(duration('0s', '1h'), '30s')
       .needsRestart()
       .says(
-        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
+        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no new ones.',
       ),
   },
 )
@@ -326,7 +215,7 @@ export const limits = group('Limits for clients and origins.', {
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
-        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest on which nothing is under way is closed. If there is none, the request waits up to 5 seconds for another to end, and is then answered 429, which apt takes for a failure of the moment as it does 503: it tries again three times. So many connections again (16 at least) may wait; those beyond are closed at once. Pages about the proxy itself are served all the same.',
+        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; those beyond are closed at once.',
       ),
       rate: optionalSetting(
         size('4K', '64G'),
@@ -403,7 +292,7 @@ export const https = group(
         'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
       ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
-      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with and those of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
+      'PEM files with certificates of CAs that are trusted for origins, in addition to those of Node.js and of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
     ),
     remember_distrust: setting(duration('0s', '7d'), '1h').says(
       'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',

@@ -1,19 +1,12 @@
 /**
  * The kinds of settings that only the caching proxy has, such as host patterns, places of routing rules and parent proxies.
  */
-import { day, type Milliseconds } from '../../async/clock.ts'
 import { canonicalHost, readPort, splitPort, withoutBrackets } from '../../config/address-kinds.ts'
 import { readProxyUrl } from '../../config/proxy-url.ts'
 import { mismatch, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
 import { type Kind, kind } from '../../config/settings.ts'
 import type { Parent } from '../../http/client/dialling/parents.ts'
-import {
-  formatAuthority,
-  formatUri,
-  parseUri,
-  type Scheme,
-  type TargetUri,
-} from '../../http/message/target.ts'
+import { formatAuthority, formatUri, parseUri, type Scheme } from '../../http/message/target.ts'
 import { isIP, parseNetwork } from '../../ip.ts'
 import { isRecord } from '../../json.ts'
 import { canonicalUri } from '../store/key.ts'
@@ -87,41 +80,6 @@ export const hostOrNetwork: Kind<HostPattern | ListedNetwork> = kind(
 /** The families of addresses that origins can be asked at. */
 export const addressFamilies = ['any', 'ipv4', 'ipv6'] as const
 
-/** Two times of the day, in minutes since midnight. */
-export interface TimesOfDay {
-  readonly from: number
-  readonly until: number
-}
-
-/** Two times of the day with a hyphen between them: `22:00-06:00`. */
-export const timesOfDay: Kind<TimesOfDay> = kind(
-  { name: 'times of day', json: { ...string, pattern: '^\\d\\d?:\\d\\d-\\d\\d?:\\d\\d$' } },
-  found => {
-    const [, ...parts] =
-      (typeof found === 'string' && /^(\d\d?):(\d\d)-(\d\d?):(\d\d)$/.exec(found)) || []
-    const [hour = 24, minute = 0, lastHour = 24, lastMinute = 0] = parts.map(Number)
-    const are = hour < 24 && minute < 60 && lastHour < 24 && lastMinute < 60
-    if (!are) return mismatch(found, 'two times of the day', 'such as "22:00-06:00"')
-    const times = { from: hour * 60 + minute, until: lastHour * 60 + lastMinute }
-    return times.from === times.until
-      ? readFailure('the two times are the same; leave the setting out for any time')
-      : readResult(times)
-  },
-)
-
-/** A day such as `2026-11-01`, as the moment at which it ends by UTC. */
-export const calendarDay: Kind<Milliseconds> = kind(
-  { name: 'day', json: { ...string, pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
-  found => {
-    const begin =
-      typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
-    // Date.parse takes the 31st of February for a day of March.
-    return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
-      ? mismatch(found, 'a day', 'such as "2026-11-01"')
-      : readResult(begin + day)
-  },
-)
-
 /** A host name or IP address, without a port. */
 export const hostName: Kind<string> = kind({ name: 'host name', json: string }, found => {
   const read = readHostPattern(found)
@@ -131,28 +89,6 @@ export const hostName: Kind<string> = kind({ name: 'host name', json: string }, 
     ? mismatch(found, 'a host name alone', `write ${host}`)
     : readResult(host)
 })
-
-/** The URL of a bucket, which has neither credentials nor a query. */
-export const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: string }, found =>
-  readPlainUrl(found, 'the URL of a bucket such as https://s3.example.org/apt-cache'),
-)
-
-/** Reads a URL without credentials and query. No message quotes it, because it may contain a password by mistake. */
-function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
-  const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
-  if ('problem' in uri) return readFailure(`${uri.problem} Expected ${what}`)
-  if (uri.userinfo !== undefined) {
-    return readFailure(`found credentials, which do not belong there; expected ${what}`)
-  }
-  return uri.query === undefined ? readResult(uri) : readFailure(`found a query, expected ${what}`)
-}
-
-/** The region of a bucket, as it stands in signatures. */
-export const region: Kind<string> = kind({ name: 'region', json: string }, found =>
-  typeof found === 'string' && /^[A-Za-z0-9-]{1,64}$/.test(found)
-    ? readResult(found)
-    : mismatch(found, 'a region such as eu-central-1'),
-)
 
 /** The value of a field in requests. */
 export const fieldText: Kind<string> = kind({ name: 'text', json: string }, found =>

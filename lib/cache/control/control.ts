@@ -14,12 +14,10 @@ import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import type { Builds } from '../features/builds/builds.ts'
-import { buildAnswer } from '../features/builds/control.ts'
 import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
-import { explanationText } from '../operations/explain.ts'
+import { explainedRequest, explanationText } from '../operations/explain.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
@@ -38,8 +36,6 @@ export interface ControlParts {
     'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
   >
   readonly negative: NegativeMemory
-  readonly builds: Builds
-  readonly fetchMissing: (name: string) => Promise<number | string>
   readonly suites: Pick<Suites, 'removed'>
   readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
@@ -72,7 +68,7 @@ export function control(parts: ControlParts): RequestHandler {
         return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
-        const { text, understood } = explanationText(await sources.explain({ url: String(of) }))
+        const { text, understood } = explanationText(await sources.explain(explainedRequest(asked)))
         return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':
@@ -82,11 +78,6 @@ export function control(parts: ControlParts): RequestHandler {
         return releaseSuites(asked, parts.delayed)
       case 'changes':
         return suiteChanges(asked, parts.delayed)
-      case 'build': {
-        const { act: verb, name, file } = asked
-        const wanted = { act: String(verb), name: String(name), file: String(file) }
-        return buildAnswer(parts.builds, parts.fetchMissing, { ...wanted, json: json === true })
-      }
       case 'retention':
         return retentionAnswer(parts.retention, json === true)
       case 'reload':

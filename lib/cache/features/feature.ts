@@ -2,21 +2,25 @@
  * What a feature is, and the places where it can join the core. A feature is one folder below `features/`. The core names no feature, and
  * no feature names another: `features.ts` lists them, and the service goes through that list.
  */
+import type { RequestHandler } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { type AddedCommand, addedCommand } from '../../command-line.ts'
 import type { StopStep } from '../../daemon.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
+import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { JsonObject } from '../../json.ts'
 import type { Log } from '../../log/log.ts'
 import type { Metrics } from '../../metrics.ts'
 import type { ExitCode } from '../../program.ts'
-import type { AnswerStep } from '../answer/step.ts'
+import type { AnswerStep } from '../answer/answer-step.ts'
+import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
-import type { FeatureReport } from '../operations/sources.ts'
+import type { FeatureReport, HttpsPages } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { ReadableStore, Store } from '../store/store.ts'
 import type { KnownSuite } from '../suites/generation.ts'
@@ -46,10 +50,27 @@ export interface CommandContext {
   readonly features: readonly Feature[]
   /** Asks the running service, prints its answer, and returns its exit code. */
   readonly ask: (request: object) => Promise<ExitCode>
+  /** Starts a service in this process, which keeps its configuration. Throws a Failure with one sentence when it cannot. */
+  readonly startService: (config: Config, log: Log) => Promise<StartedService>
+}
+
+/** A service that a command has started. */
+export interface StartedService {
+  readonly listeners: ReadonlyArray<{ readonly address: string | undefined; readonly port: number }>
+  readonly stop: readonly StopStep[]
+  /** Answers what the admin socket is asked. */
+  readonly answer: RequestHandler
+}
+
+/** The values of options that every command has. A command need not say that it takes them. */
+interface CommonOptions {
+  readonly config: string | undefined
+  readonly 'cache-dir': string | undefined
+  readonly listen: readonly ListenAddress[]
 }
 
 /** The values of the options that the commands of several features and of the core share. */
-export interface SharedOptions {
+export interface SharedOptions extends CommonOptions {
   readonly json: boolean
   readonly 'dry-run': boolean
   readonly suite: readonly string[]
@@ -99,6 +120,8 @@ export interface Ground {
   /** The resolver of names, when it is not that of the system. */
   readonly lookup: Lookup | undefined
   readonly metrics: Metrics
+  /** Whether there is a listener for TLS. */
+  readonly secure: boolean
   /** The name of this proxy in Via. */
   readonly pseudonym: string
   readonly cacheDirectory: string
@@ -120,10 +143,18 @@ export interface Core extends Ground {
 
 /** The places where a running feature joins. Each is optional. */
 export interface Joints {
-  /** A step around the answer to each request for a file. */
+  /** The step around the answers to requests that name it. One feature can have it. */
   readonly step?: AnswerStep
   /** Whether a content has to stay, whatever retention says. It is called for many contents in a row and must answer at once. */
   readonly keeps?: (digest: string) => boolean
+  /** Intercepts tunnels to hosts that the settings name. */
+  readonly interceptTunnel?: InterceptTunnel | undefined
+  /** Answers in place of some tunnels that would be carried through unread. */
+  readonly refuseTunnel?: RefuseTunnel
+  /** The identity of the TLS listener. `onNext` gets every certificate that replaces the first. */
+  readonly tlsListener?: (onNext: (identity: KeyAndCertificate) => void) => Promise<TlsOptions>
+  /** What pages show of the CA. */
+  readonly https?: HttpsPages
   /** Called after a suite was adopted. */
   readonly adopted?: (suite: KnownSuite) => void
   /** The answers to commands that ask the running service, by the `do` of the request. */

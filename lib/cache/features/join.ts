@@ -2,7 +2,8 @@
  * Opens the features of a service in the order of their list, and joins them to the core when its parts are made.
  */
 import type { StopStep } from '../../daemon.ts'
-import type { AnswerStep } from '../answer/step.ts'
+import type { AnswerStep } from '../answer/answer-step.ts'
+import type { RefuseTunnel } from '../answer/connect.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { KnownSuite } from '../suites/generation.ts'
 import type {
@@ -17,10 +18,14 @@ import type {
 
 /** What all features together give the core. Its lists are fixed when the service starts. */
 export interface JoinedFeatures {
-  readonly steps: readonly AnswerStep[]
+  /** The step around answers; undefined when no feature has one. */
+  readonly step: AnswerStep | undefined
   readonly reports: readonly FeatureReport[]
   readonly answers: ReadonlyMap<string, CommandAnswering>
   readonly keeps: (digest: string) => boolean
+  readonly refuseTunnel: readonly RefuseTunnel[]
+  /** The feature that intercepts HTTPS; its members are undefined without one. */
+  readonly interception: Pick<Joints, 'interceptTunnel' | 'tlsListener' | 'https'>
   readonly adopted: (suite: KnownSuite) => void
   /** Returns the problems, each in one sentence. */
   readonly reload: (authorities: readonly string[] | undefined) => readonly string[]
@@ -51,8 +56,10 @@ export async function joinFeatures(
   const [keepers, listeners, reloads] = [each('keeps'), each('adopted'), each('reload')]
   const [quiets, stops] = [each('quiet'), each('stops').flat()]
   return {
-    steps: each('step'),
+    step: each('step')[0],
     reports: each('report'),
+    refuseTunnel: each('refuseTunnel'),
+    interception: all.find(({ https }) => https !== undefined) ?? {},
     answers: new Map(each('answers').flatMap(answers => Object.entries(answers))),
     keeps: digest => keepers.some(keeps => keeps(digest)),
     adopted: suite => {

@@ -8,8 +8,8 @@ import { isIP, isIPv4 } from 'node:net'
 import { join } from 'node:path'
 import { type Authority, formatAuthority } from '../../http/message/target.ts'
 import { packageRoot } from '../../package.ts'
-import type { HttpsMode } from '../features/intercept/https.ts'
 import type { Endpoint } from './endpoint.ts'
+import type { HttpsMode } from './sources.ts'
 
 /** A text that readers can copy. */
 export interface Example {

@@ -13,14 +13,12 @@ import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
 const gauges = {
   client_connections: 'Open client connections.',
-  clients_waiting_for_rate: 'Clients of which content waits for `limits.per_client.rate`.',
+  clients_waiting_for_rate: 'Clients whose content waits for `limits.per_client.rate`.',
   origin_connections: 'Open connections to origins.',
   fetches_under_way: 'Files being fetched from origins.',
   files_being_written: 'Files not yet whole on disk.',
   stored_objects: 'Stored targets.',
   stored_bytes: 'Bytes of stored content, each content once.',
-  builds: 'Builds that are recorded or locked.',
-  build_bytes: 'Bytes of contents that stay because builds were given them, each counted once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   unreferenced_files:
     'Stored packages that no index names any more, as of the last look; 0 unless `retention.unreferenced` is set.',
@@ -28,22 +26,19 @@ const gauges = {
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',
   suites_being_adopted: 'Suites whose indexes are being read.',
-  suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
+  suites_behind: 'Suites whose clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
   unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
   waiting_generations:
     'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
-  distrusting_clients: 'Clients remembered as rejecting our certificates, once for each host.',
-  authority_expiry_timestamp_seconds:
-    'When the certificate of the CA ends, seconds since the epoch.',
   store_writable:
     '1 while the store takes new content, 0 while the disk fails or other programs fill it.',
 } as const
 
-/** The functions that read the gauges; undefined for one that does not exist, such as the end of a CA without a CA. */
-export type Gauges = Readonly<Record<keyof typeof gauges, (() => number) | undefined>>
+/** The functions that read the gauges. */
+export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
 /** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
 export interface SuiteBehind {
@@ -217,8 +212,7 @@ export class CacheMetrics {
     ends: () => readonly SignatureOfSuite[] = () => [],
   ): void {
     for (const [name, help] of Object.entries(gauges)) {
-      const read = reads[name as keyof Gauges]
-      if (read !== undefined) this.#metrics.reading({ name: `cachesvc_${name}`, help }, read)
+      this.#metrics.reading({ name: `cachesvc_${name}`, help }, reads[name as keyof Gauges])
     }
     measureProcess(this.#metrics)
     const signatures = {
@@ -242,7 +236,7 @@ export class CacheMetrics {
     this.#metrics.readings(
       {
         name: 'cachesvc_parent_requests_total',
-        help: 'Requests and tunnels by way of a parent proxy, by result: answered, or failed where another way is tried if there is one.',
+        help: 'Requests and tunnels through a parent proxy, by result: answered, or failed where another way is tried if there is one.',
         labels: ['parent', 'result'],
         type: 'counter',
       },

@@ -1,7 +1,7 @@
 /**
  * The values and functions that the pages get from the rest of the service. All of them only read.
  */
-import type { Clock } from '../../async/clock.ts'
+import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { JsonObject } from '../../json.ts'
@@ -9,7 +9,6 @@ import type { Config } from '../config/config.ts'
 import type { ContentSource } from '../decide/decide.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import type { DelayState } from '../features/delay/suite-delays.ts'
-import type { HttpsMode, HttpsState } from '../features/intercept/https.ts'
 import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/fetch-outcome.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
@@ -42,8 +41,6 @@ export interface OperationsSources {
   readonly addresses: () => readonly string[]
   /** The removed contents whose files the file system could not delete. */
   readonly unremovable: () => UnremovableContents
-  /** The number of builds, and the bytes of the contents that are kept for them. */
-  readonly builds: () => { readonly count: number; readonly bytes: number }
   readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined
@@ -78,6 +75,34 @@ export interface OperationsSources {
   readonly explain: (
     request: ExplainedRequest,
   ) => readonly Explanation[] | Promise<readonly Explanation[]>
+}
+
+/** Whether tunnels are carried through unread, intercepted and cached, or refused. */
+export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
+
+/** The CA that issues certificates, and the clients that do not trust it. */
+export interface HttpsState {
+  readonly subject: string
+  /** The SHA-256 of the certificate, in upper-case hex with colons. */
+  readonly fingerprint: string
+  readonly notAfter: Milliseconds
+  readonly expiresSoon: boolean
+  /** The time for which tunnels of a client that rejected a certificate are not intercepted; 0 switches that off. */
+  readonly remembered: Milliseconds
+  readonly distrusting: readonly Distrust[]
+}
+
+/** A client that rejected the certificate of a host. */
+export interface Distrust {
+  readonly client: string
+  readonly host: string
+  readonly since: Milliseconds
+}
+
+/** What the pages get from the feature that intercepts HTTPS. */
+export interface HttpsPages
+  extends Pick<OperationsSources, 'https' | 'certificate' | 'revocationList'> {
+  readonly mode: () => HttpsMode
 }
 
 /** An open listener. */

@@ -1,5 +1,5 @@
 /**
- * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/disk-layout.md). Other processes may read it
+ * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/decisions/0027). Other processes may read it
  * (`openStoreForReading`).
  *
  * Readers see a new entry at once. The disk gets it later: first the content, then the entries that name it, then a mark that says up to

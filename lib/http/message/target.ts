@@ -205,8 +205,7 @@ function authorityOf(
   const number = port === '' ? defaultPort : PORT.test(port) ? Number(port) : 0
   if (number === undefined) return refuse('A port is required: host:port.')
   if (number < 1 || number > 65_535) return refuse('A port is a number from 1 to 65535.')
-  if (host === undefined)
-    return refuse('Only an IPv6 address without a zone may stand in brackets.')
+  if (host === undefined) return refuse('Only an IPv6 address without a zone may be in brackets.')
   const canonical = canonicalHost(host)
   return typeof canonical === 'string' ? { host: canonical, port: number } : canonical
 }

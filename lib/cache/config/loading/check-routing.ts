@@ -23,14 +23,9 @@ export function checkRouting(config: Config): Remarks {
     warnings.push(...refusedAt(['remap', i, 'to'], to, policy))
   })
   config.archives.forEach((archive, i) => {
-    const { origins, clients, credentials, redirects, verify, delay, hold } = archive
+    const { origins, clients, credentials, redirects } = archive
     const at = (...path: Path) => ['archives', i, ...path]
     if (origins.length === 0) wrong(at('origins'), 'has no origin; write at least one')
-    if (verify === 'off' && (delay > 0 || hold !== undefined)) {
-      const name = delay > 0 ? 'delay' : 'hold'
-      const says = 'needs Release files that are read: set verify to prefer or require'
-      wrong(at(name), says)
-    }
     origins.forEach((origin, j) => {
       const other = origins.findIndex(one => isSame(sampleOf(one), sampleOf(origin)))
       if (other < j) wrong(at('origins', j), 'is listed already; remove one of the two')

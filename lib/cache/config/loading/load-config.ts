@@ -8,9 +8,9 @@ import type { LoadResult } from '../../../config/config-file.ts'
 import { type Check, type Remark, remarkText } from '../../../config/reading.ts'
 import { checkRelations } from '../../../config/relations.ts'
 import { checkSettings, type ForeignNames, namesOf, valueAt } from '../../../config/settings.ts'
-import { isIpLiteral } from '../../../http/message/target.ts'
 import { AddressSet } from '../../../ip.ts'
 import { isRecord, type JsonObject } from '../../../json.ts'
+import { settingsChecks } from '../../features/settings.ts'
 import {
   type Config,
   configOf,
@@ -101,7 +101,7 @@ export function configCheck(
       ...related.problems,
       ...routing.problems,
       ...sameListener(checked.value),
-      ...bucketProblems(checked.value),
+      ...settingsChecks.flatMap(check => check(found, checked.value)),
     )
     const warnings = [
       ...former,
@@ -144,18 +144,6 @@ function sameListener({ listen = [] }: FileValues): Remark[] {
       ? []
       : [{ path: ['listen', index], at: 'value', text: `the same as listen[${first}]; remove one` }]
   })
-}
-
-/** Problems with the URL of the bucket, which needs a host and a name. */
-function bucketProblems({ sharedStore: { url, style } }: FileValues): Remark[] {
-  if (url === undefined) return []
-  const problem = (text: string): Remark[] => [{ path: ['shared_store', 'url'], at: 'value', text }]
-  if (style === 'path' && url.path === '/') {
-    return problem('names no bucket; write it behind the host, or set style: host')
-  }
-  return style === 'host' && (isIpLiteral(url.host) || !url.host.includes('.'))
-    ? problem('has no bucket before the first dot of its host; set style: path')
-    : []
 }
 
 /** Warnings about values that are valid but may not do what the operator expects. */

@@ -13,6 +13,7 @@ import type { KeyAndCertificate, TlsOptions } from '../../../http/server/options
 import type { Logger } from '../../../log/log.ts'
 import { type Issuer, listNumber } from '../../../x509/x509.ts'
 import { type Config, needsAuthority } from '../../config/config.ts'
+import type { HttpsPages } from '../../operations/sources.ts'
 import { isIntercepted, type Rules } from '../../policy/policy.ts'
 import {
   type Authority,
@@ -21,7 +22,7 @@ import {
   listenerNames,
   openAuthority,
 } from './authority.ts'
-import { type Distrust, DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
+import { DistrustMemory, hostOfName, Interceptor } from './interceptor.ts'
 import { LeafCertificates, listenerCertificate } from './leaf.ts'
 
 interface HttpsOptions {
@@ -29,21 +30,6 @@ interface HttpsOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly secure: boolean
-}
-
-/** Whether tunnels are carried through unread, intercepted and cached, or refused. */
-export type HttpsMode = 'tunnel' | 'intercept' | 'disabled'
-
-/** The CA that issues certificates, and the clients that do not trust it. */
-export interface HttpsState {
-  readonly subject: string
-  /** The SHA-256 of the certificate, in upper-case hex with colons. */
-  readonly fingerprint: string
-  readonly notAfter: Milliseconds
-  readonly expiresSoon: boolean
-  /** The time for which tunnels of a client that rejected a certificate are not intercepted; 0 switches that off. */
-  readonly remembered: Milliseconds
-  readonly distrusting: readonly Distrust[]
 }
 
 type RevocationList = Awaited<ReturnType<typeof keepRevocationList>>
@@ -135,19 +121,18 @@ export class Https {
     }
   }
 
-  get pageMode(): HttpsMode {
-    const { prevent, intercept, interceptDomains } = this.#options.rules().config.https
-    if (prevent) return 'disabled'
-    const intercepting = intercept || interceptDomains.length > 0
-    return intercepting && this.#certifying !== undefined ? 'intercept' : 'tunnel'
-  }
-
-  /** The values for the pages and routes. */
-  get sources() {
+  /** What the pages show. */
+  get pages(): HttpsPages {
     const { authority, list } = this.#certifying ?? {}
     const { rules, clock } = this.#options
     return {
-      https: (): HttpsState | undefined => {
+      mode: () => {
+        const { prevent, intercept, interceptDomains } = rules().config.https
+        if (prevent) return 'disabled'
+        const intercepting = intercept || interceptDomains.length > 0
+        return intercepting && authority !== undefined ? 'intercept' : 'tunnel'
+      },
+      https: () => {
         if (authority === undefined) return undefined
         const { subject, fingerprint, notAfter } = authority.certificate
         return {
@@ -164,13 +149,14 @@ export class Https {
     }
   }
 
-  get gauges() {
-    const { notAfter } = this.#certifying?.authority.certificate ?? {}
-    return {
-      distrusting_clients: () => this.#distrust.list().length,
-      authority_expiry_timestamp_seconds:
-        notAfter === undefined ? undefined : () => Math.floor(notAfter / 1000),
-    }
+  /** The end of the certificate of the CA; undefined without one. */
+  get notAfter(): Milliseconds | undefined {
+    return this.#certifying?.authority.certificate.notAfter
+  }
+
+  /** The number of clients that are remembered as rejecting a certificate, once for each host. */
+  get distrusting(): number {
+    return this.#distrust.list().length
   }
 }
 

@@ -9,15 +9,14 @@
  * afterwards without a request, like wget, which checks the certificate only then. Such a client is remembered for a time, in which
  * its tunnels are not intercepted, so that it works.
  */
-import type { Socket } from 'node:net'
 import { type SecureContext, TLSSocket } from 'node:tls'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { systemCode } from '../../../errors.ts'
-import type { Authority } from '../../../http/message/target.ts'
-import type { Adopt } from '../../../http/server/options.ts'
 import { tlsRules } from '../../../http/server/server.ts'
 import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
+import type { InterceptedTunnel, TunnelOpening } from '../../answer/connect.ts'
+import type { Distrust } from '../../operations/sources.ts'
 import { isIntercepted, type Rules } from '../../policy/policy.ts'
 import type { LeafCertificates } from './leaf.ts'
 
@@ -28,9 +27,8 @@ import type { LeafCertificates } from './leaf.ts'
  */
 type InterceptionEnd = 'intercepted' | 'distrusted' | 'broken'
 
-interface Taken {
+interface Taken extends InterceptedTunnel {
   readonly because: InterceptionEnd
-  readonly requests: number
   /** The error code of the handshake; undefined unless it failed with one. */
   readonly error?: string | undefined
 }
@@ -41,15 +39,6 @@ interface InterceptorParts {
   readonly clock: Clock
   readonly rules: () => Rules
   readonly log: Logger
-}
-
-interface Opening {
-  readonly socket: Socket
-  /** Bytes that came after the head of the CONNECT. */
-  readonly head: Buffer
-  readonly authority: Authority
-  readonly client: string
-  readonly adopt: Adopt
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
@@ -67,7 +56,7 @@ export class Interceptor {
    * Opens the tunnel, and resolves when its connection has closed. Resolves to undefined, and sends nothing, when the CA cannot certify
    * the host or the client rejected its certificate before.
    */
-  async open(opening: Opening): Promise<Taken | undefined> {
+  async open(opening: TunnelOpening): Promise<Taken | undefined> {
     const { socket, head, authority, client, adopt } = opening
     const { leaves, distrust, log, rules } = this.#parts
     if (!leaves.covers(authority.host) || distrust.has(client, authority.host)) return undefined
@@ -204,13 +193,6 @@ function watchClient(secure: TLSSocket): () => boolean {
   secure.once('end', note)
   secure.once('error', note)
   return () => left
-}
-
-/** A client that rejected the certificate of a host. */
-export interface Distrust {
-  readonly client: string
-  readonly host: string
-  readonly since: Milliseconds
 }
 
 /** The most pairs of a client and a host that are remembered. A client can ask for any number of hosts. */

@@ -33,7 +33,6 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const now = clock.now()
   const usage = await sources.usage()
   const suites = sources.suites()
-  const builds = sources.builds()
   const shared = sources.shared()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
@@ -60,8 +59,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     unreferenced: unreferencedView(config.retention, sources.unreferenced(), now),
     shared: shared !== undefined && sharedText(shared),
-    builds:
-      builds.count > 0 && `${countOf(builds.count, 'build')} and ${size(builds.bytes)} of files`,
+    stays: sources.features.flatMap(({ stays }) => stays?.() ?? []),
     fresh: {
       index: duration(index),
       other: duration(other),

@@ -72,12 +72,12 @@ t.test('lines are appended while it is recorded, and a crash may break the last 
   t.equal(read(`{"url\n${answered}`), 'a line is not JSON', 'not at its end')
 })
 
-t.test('what is no record is told, and nothing of it counts', async t => {
+t.test('a text that is not a record is refused with its fault', async t => {
   const [head = '', ...lines] = encodeBuild(build, false).split('\n')
   const withLine = (line: object) => [head, JSON.stringify(line), ''].join('\n')
   const cases = [
-    ['', /no record/],
-    ['{}', /no record/],
+    ['', /not a record/],
+    ['{}', /not a record/],
     [head.replace('"version":1', '"version":2'), /newer cachesvc \(format 2/],
     [head.replace('"base"', '"../base"'), /it has no name that a build can have/],
     [head.replace(/"begun":\d+/, '"begun":-1'), /when it began/],

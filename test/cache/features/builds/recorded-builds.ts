@@ -412,7 +412,7 @@ t.test('a record from before a crash, a damaged one and a newer one', async t =>
   )
   t.strictSame([again[0], again[1]], [first[0], first[1]])
   for (const [name, because] of [
-    ['torn', /cannot be read: it is no record/],
+    ['torn', /cannot be read: it is not a record/],
     ['next', /cannot be read: .* newer cachesvc/],
   ] as const) {
     const [answer] = await within(archive, name, [archive.release])

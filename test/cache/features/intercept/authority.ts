@@ -19,14 +19,14 @@ import {
 import { readCertificates } from '../../../../lib/x509/x509.ts'
 import { config as configOf } from '../../../fixtures/cache/cache-config.ts'
 import { pattern } from '../../../fixtures/cache/operations.ts'
-import { testCa } from '../../../fixtures/certificates/authority.ts'
+import { testCa } from '../../../fixtures/features/intercept/authority.ts'
 import { attempt, command, lacking } from '../../../fixtures/process/command.ts'
 
 const skip = lacking('openssl')
 const day = 86_400_000
 t.setTimeout(600_000)
 const now = Date.now()
-const cachesvc = join(import.meta.dirname, '../../../bin/cachesvc.js')
+const cachesvc = join(import.meta.dirname, '../../../../bin/cachesvc.js')
 
 function configWith(directory: string, https: Partial<HttpsConfig>, more: Partial<Config> = {}) {
   const surroundings = { environment: {}, root: false, home: directory, systemCacheWritable: false }

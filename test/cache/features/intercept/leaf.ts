@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import t from 'tap'
 import { isCertifiable } from '../../../../lib/cache/features/intercept/authority.ts'
 import { LeafCertificates } from '../../../../lib/cache/features/intercept/leaf.ts'
-import { testCa } from '../../../fixtures/certificates/authority.ts'
+import { testCa } from '../../../fixtures/features/intercept/authority.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
 
 const hour = 3_600_000

@@ -11,7 +11,7 @@ import {
 } from '../../../../lib/cache/features/intercept/leaf.ts'
 import type { KeyAndCertificate } from '../../../../lib/http/server/options.ts'
 import { startForTest } from '../../../fixtures/cache/service.ts'
-import { testCa } from '../../../fixtures/certificates/authority.ts'
+import { testCa } from '../../../fixtures/features/intercept/authority.ts'
 import { RawClient } from '../../../fixtures/http/raw-client.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { eventually, freePort } from '../../../fixtures/process/ports.ts'

@@ -1,0 +1,61 @@
+/**
+ * The settings of delays and holds, which stand with their archive.
+ */
+import { day, type Milliseconds } from '../../../async/clock.ts'
+import { mismatch, type Remark, readResult } from '../../../config/reading.ts'
+import { duration, text } from '../../../config/setting-kinds.ts'
+import { type Kind, kind, listOf, optionalSetting, setting } from '../../../config/settings.ts'
+
+/** A day such as `2026-11-01`, as the moment at which it ends by UTC. */
+const calendarDay: Kind<Milliseconds> = kind(
+  { name: 'day', json: { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
+  found => {
+    const begin =
+      typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
+    // Date.parse takes the 31st of February for a day of March.
+    return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
+      ? mismatch(found, 'a day', 'such as "2026-11-01"')
+      : readResult(begin + day)
+  },
+)
+
+export const delaySettings = {
+  archives: {
+    delay: setting(
+      duration('0s', '60d'),
+      '0s',
+      'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
+    ).says(
+      'Age from which clients get a new Release file with its indexes, from its signed `Date` or from when cachesvc first saw it, whichever is later. The delay gives way before `Valid-Until`, and the first Release file of a suite is given at once. Set `suites.refresh` as well (`docs/delay.md`).',
+    ),
+    hold: optionalSetting(
+      calendarDay,
+      'none',
+      'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
+    ).says(
+      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and clients keep what they have already.',
+    ),
+    except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
+      'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',
+    ),
+  },
+  check: delayProblems,
+}
+
+interface DelayedArchive {
+  readonly verify: string
+  readonly delay: Milliseconds
+  readonly hold: Milliseconds | undefined
+}
+
+/** Problems with a delay of an archive whose Release files are not read. */
+function delayProblems(
+  _found: unknown,
+  { archives }: { readonly archives: readonly DelayedArchive[] },
+): Remark[] {
+  return archives.flatMap(({ verify, delay, hold }, i): Remark[] => {
+    if (verify !== 'off' || (delay === 0 && hold === undefined)) return []
+    const text = 'needs Release files that are read: set verify to prefer or require'
+    return [{ path: ['archives', i, delay > 0 ? 'delay' : 'hold'], at: 'value', text }]
+  })
+}
