@@ -181,7 +181,8 @@ const known = new Set(
   (
     'apt apt-get cat cd chmod env chown cp curl docker echo gpg head install journalctl less mkdir nginx openssl php prometheus tr ' +
     'python3 rm sed sh systemctl systemd-sysusers tee /usr/lib/apt/apt-helper kubectl ansible-playbook ' +
-    'mmdebstrap aws git cmp sha256sum jq ceph ceph-authtool ceph-mon ceph-osd radosgw-admin s3cmd'
+    'mmdebstrap aws git cmp sha256sum jq ceph ceph-authtool ceph-mon ceph-osd radosgw-admin s3cmd ' +
+    'printf tar'
   ).split(' '),
 )
 

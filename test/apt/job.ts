@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
@@ -13,6 +13,7 @@ import { Apt, noApt } from '../fixtures/archive/apt.ts'
 import { Archive, noArchive } from '../fixtures/archive/archive.ts'
 import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
 import { directoryFor, type LabTest, report, sourcesOf } from '../fixtures/cache/lab.ts'
+import { blocksIn } from '../fixtures/documents/blocks.ts'
 import { attempt, cleanEnvironment } from '../fixtures/process/command.ts'
 import { until } from '../fixtures/time/until.ts'
 
@@ -146,6 +147,57 @@ t.test(
     t.match(refused.output, /packages\.lock: it does not begin as the list of a build does/)
   },
 )
+
+t.test('the recipes of docs/recipes/ci-and-images.md', { skip }, async t => {
+  const { directory, archive, origin } = await jobs(t)
+  await archive.publish([{ name: 'hello', version: '1.0' }])
+  const blocks = blocksIn(packageRoot()).filter(
+    ({ path, text }) => path === 'docs/recipes/ci-and-images.md' && text.includes('cachesvc run'),
+  )
+  const scripts = blocks.map(({ language, text }) => {
+    if (language === 'groovy') return /sh '(.*)'$/m.exec(text)?.[1] ?? ''
+    if (language === 'sh') return text
+    // What stands behind `run: |` is indented, what stands in `script:` is one line.
+    return text.slice(text.indexOf('cachesvc run')).trimEnd()
+  })
+  t.equal(scripts.length, 6)
+  const bin = join(directory, 'bin')
+  await mkdir(bin)
+  const programs = {
+    cachesvc: `exec ${program} "$@"`,
+    // As sudo does: of the environment only what is named stays.
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell fills it in.
+    sudo: 'keep=${1#--preserve-env=}; shift; set -- "PATH=$PATH" "$@"; for name in $(echo $keep | tr , " "); do eval "set -- \\"$name=\\$$name\\" \\"\\$@\\""; done; exec env -i "$@"',
+    docker:
+      'echo docker "$@" | grep -q -- "docker build --network=host --build-arg=http_proxy=http://127.0.0.1:[0-9]* --tag app .$"',
+    buildctl:
+      'echo "$@" | grep -q -- "--allow network.host .*build-arg:http_proxy=http://127.0.0.1:[0-9]*$"',
+  }
+  for (const [name, text] of Object.entries(programs))
+    await writeFile(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+  const work = join(directory, 'work')
+  await mkdir(work)
+  await writeFile(join(work, 'build.sh'), '#!/bin/sh\napt-get -q update\n', { mode: 0o755 })
+  for (const [index, script] of scripts.entries()) {
+    const machine = join(directory, `recipe-${index}`)
+    const apt = await Apt.create({
+      directory: machine,
+      keyring: archive.keyring,
+      sources: sourcesOf(origin.url).slice(0, 1),
+      settings: { 'APT::Get::Download-Only': 'true' },
+    })
+    const variables = `export PATH=${bin}:$PATH HOME=${directory} JOB_NAME=job EXECUTOR_NUMBER=1`
+    const result = await apt.run('sh', '-c', `cd ${work} && ${variables} && ${script}`)
+    t.equal(result.code, 0, report(result))
+    if (!script.includes('apt-get')) continue
+    t.strictSame(await apt.downloaded(), ['hello_1.0_amd64.deb'], script)
+    t.match(result.output, / given, .* saved/)
+  }
+  t.ok(existsSync(join(work, 'packages.lock')), 'the lock of the recipes')
+  // CI keeps the directory as an archive; sockets in it are left out.
+  const packed = await attempt('tar', ['-cf', join(directory, 'kept.tar'), '-C', work, '.cachesvc'])
+  t.equal(packed.code, 0, packed.stderr)
+})
 
 t.test('the end of the command is the end of the job', { skip }, async t => {
   const { run, store } = await jobs(t)

@@ -41,6 +41,7 @@ const cachesvc: Listed = {
   'docs/snapshots.md': 'Snapshots: pin a day',
   'docs/builds.md': 'Reproducible builds',
   'docs/offline-sites.md': 'Offline and air-gapped sites',
+  'docs/other-package-managers.md': 'dnf, zypper, apk and pacman',
   'docs/paid-archives.md': 'Repositories with a password (credentials)',
   'docs/several-machines.md': 'High availability: several machines',
   'docs/configuration.md': 'All settings of cachesvc',

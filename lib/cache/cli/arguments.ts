@@ -33,7 +33,7 @@ export type ListOrder = (typeof listOrders)[number]
 /** The commands and options of the core. */
 const core = {
   name: 'cachesvc',
-  usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...', 'run [OPTION]... -- COMMAND...'],
+  usage: ['[serve] [OPTION]...', 'COMMAND [OPTION]...'],
   about:
     'A caching proxy for APT archives. Files that one machine has fetched are served to the others from the cache, even while the archive cannot be reached. Each response says whether it came from the cache, and why.',
   commands: {

@@ -6,8 +6,8 @@
  * no second "@", no backslash, no percent-encoding, no zone, and no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'
-import { LRUCache } from 'lru-cache'
 import { isIP } from '../../ip.ts'
+import { recentEntries } from '../../recent.ts'
 
 export type Scheme = 'http' | 'https'
 
@@ -252,7 +252,7 @@ const longest = 1024
  * WeakMap, where it lasts no longer than the target.
  */
 export class TargetReader {
-  readonly #known = new LRUCache<string, Target>({ max: remembered })
+  readonly #known = recentEntries<string, Target>(remembered)
 
   /** Answers as `parseTarget` does. */
   read(method: string, text: string): Target | Problem {

@@ -10,7 +10,7 @@ export const jobFeature: Feature = {
     featureCommand({
       name: 'run',
       operands: 'COMMAND...',
-      summary: 'run a command with a proxy of its own, whose store stays in a directory',
+      summary: 'run a command, behind --, with a proxy of its own whose store stays in a directory',
       readsConfiguration: true,
       options: {
         store: {
