@@ -215,7 +215,9 @@ export class Updates {
   #joined(wanted: WantedFile, entry: Entry): FormUpdate | RevalidationResult {
     const at = parentOf(entry.key)
     return (
-      this.#pausedResult(at) ?? this.#underWay.get(at)?.get(entry.key) ?? this.#begin(wanted, entry)
+      this.#pausedResult(entry) ??
+      this.#underWay.get(at)?.get(entry.key) ??
+      this.#begin(wanted, entry)
     )
   }
 
