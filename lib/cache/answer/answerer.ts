@@ -115,16 +115,16 @@ export class Answerer {
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(asking: AllowedRequest, decision: Revalidation): Promise<Response> {
-    const { entry, because, pair, slow, asks } = decision
+    const { entry, because, pair, atOnce, asks } = decision
     const allowed = { ...asking, revalidation: because }
     const { file } = allowed
     const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
     const withheld = pair === 'withheld' ? await this.#ofPair(allowed, wanted) : undefined
     if (withheld !== undefined) return withheld
-    if (slow) {
+    if (atOnce !== undefined) {
       this.#probe(wanted, decision)
-      return this.#stale(allowed, entry, 'stale-origin-failed')
+      return this.#stale(allowed, entry, atOnce)
     }
     const signature = pair === 'adopted' ? await this.#signature(allowed, wanted) : undefined
     if (signature !== undefined) return signature

@@ -17,6 +17,7 @@ import type { FetchOutcome } from '../fetch/fetch-outcome.ts'
 import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
 import { fileUnder, type WantedFile } from '../fetch/wanted-file.ts'
 import type { Rules } from '../policy/policy.ts'
+import type { StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { MissingFiles } from '../suites/adopt.ts'
@@ -118,6 +119,11 @@ export class Updates {
   governs(entry: Entry): boolean {
     const { suites, delays } = this.#parts
     return suites.governs(entry) || delays.isKept(entry)
+  }
+
+  /** The reason why clients get the stored Release file, during a pause in which the origin is not asked; else undefined. */
+  paused({ key }: Entry): StaleReason | undefined {
+    return this.#behind.paused(parentOf(key))
   }
 
   /** The reason why clients of a suite get an earlier Release file; undefined when they get the origin's. */

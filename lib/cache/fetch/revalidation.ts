@@ -167,7 +167,7 @@ export class GoneFiles {
     const longestFault = goneAfter()
     if (now - (since ?? now) >= longestFault) return
     if (since === undefined) {
-      log.warn('the origin has no Release file of a suite any more; the stored one is kept', {
+      log.warn('the origin no longer has a Release file of a suite; the stored one is kept', {
         key: stored.key,
         minutes: Math.ceil(longestFault / 60_000),
       })

@@ -22,6 +22,7 @@ import { runChild } from './child.ts'
 import { aptSettings, jobEnvironment, jobSettings } from './environment.ts'
 import {
   differences,
+  isHeldByLock,
   isLockedName,
   lockedName,
   type RecordedAnswer,
@@ -188,7 +189,9 @@ async function afterwards(
   },
 ): Promise<readonly string[]> {
   if (given.replays) {
-    const refused = proxy.requests.filter(({ because }) => lockRefusals.has(because))
+    const refused = proxy.requests.filter(
+      ({ because, target }) => lockRefusals.has(because) && isHeldByLock(target),
+    )
     return listed(path, [...new Set(refused.map(({ target }) => `${target}: not recorded`))])
   }
   if (held === undefined && code !== exitCodes.success) {
