@@ -8,11 +8,13 @@ import { bundleFeature } from './features/bundle/feature.ts'
 import { delayFeature } from './features/delay/feature.ts'
 import type { Feature } from './features/feature.ts'
 import { interceptFeature } from './features/intercept/feature.ts'
+import { sharedFeature } from './features/shared/feature.ts'
 import { verifyFeature } from './features/verify/feature.ts'
 
 // biome-ignore format: one line each, so that a feature is deleted with its line.
 export const features: readonly Feature[] = [
   delayFeature,
+  sharedFeature,
   interceptFeature,
   buildsFeature,
   aheadFeature,

@@ -12,6 +12,8 @@ import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { JoinedFeatures } from './features/join.ts'
+import { sharedStoreMetrics } from './features/shared/metrics.ts'
+import { sharedReport } from './features/shared/report.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
 import { originRemarks } from './fetch/origin-remarks.ts'
@@ -109,8 +111,13 @@ export async function operationsOf(parts: OperationsParts) {
     () => signatureEnds(parts),
   )
   metrics.readUnconfirmed(() => parts.unconfirmed.reported)
-  if (parts.shared !== undefined) metrics.readShared(() => parts.shared?.state)
+  if (parts.shared !== undefined) sharedStoreMetrics(metrics.registry, () => parts.shared?.state)
   const stored = new Holdings(store, clock)
+  const { shared, isShared } = parts
+  const reports = [
+    ...parts.joined.reports,
+    ...(shared === undefined ? [] : [sharedReport(shared, isShared)]),
+  ]
   const https = parts.joined.interception.https ?? withoutCertificates(rules)
   const sources: OperationsSources = {
     clock,
@@ -152,8 +159,7 @@ export async function operationsOf(parts: OperationsParts) {
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
     unreferenced: () => parts.unreferenced.figures,
-    shared: () => parts.shared?.state,
-    features: parts.joined.reports,
+    features: reports,
     suites: () => suiteStates(parts),
     unconfirmed: () => parts.unconfirmed.reported,
     notDelayed: () => delays.without,
@@ -167,7 +173,7 @@ export async function operationsOf(parts: OperationsParts) {
         parents,
         origins,
         refusedAddresses: authority => origin.dialler.refusedAddresses(authority),
-        shared: parts.shared?.state,
+        features: reports,
         now: clock.now(),
       }),
   }

@@ -21,16 +21,10 @@ const notYet: readonly string[] = [
   'lib/cache/answering.ts: delay',
   'lib/cache/answering.ts: shared',
   'lib/cache/control/delays.ts: delay',
-  'lib/cache/control/status.ts: shared',
-  'lib/cache/operations/explain.ts: shared',
-  'lib/cache/operations/metrics.ts: shared',
   'lib/cache/operations/sources.ts: delay',
-  'lib/cache/operations/sources.ts: shared',
   'lib/cache/operations/state-text.ts: delay',
-  'lib/cache/operations/state-text.ts: shared',
   'lib/cache/reporting.ts: shared',
   'lib/cache/service.ts: shared',
-  'test/cache/explain.ts: shared',
 ]
 
 /** Every import of a file of a feature, from outside of the feature. */

@@ -26,7 +26,7 @@ import type { Store } from '../store/store.ts'
 import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
-import { statsText, statusOf, statusText } from './status.ts'
+import { statsText, statusOf, statusParts, statusText } from './status.ts'
 
 export interface ControlParts {
   readonly sources: OperationsSources
@@ -58,7 +58,10 @@ export function control(parts: ControlParts): RequestHandler {
       case 'status': {
         const found = await statusOf(sources)
         const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-        return outputAnswer(json === true ? jsonText(found) : statusText(found), code)
+        const parts = statusParts(sources)
+        const members = Object.assign({}, ...parts.map(part => part.members))
+        const text = json === true ? jsonText({ ...found, ...members }) : statusText(found, parts)
+        return outputAnswer(text, code)
       }
       case 'stats': {
         const found = sources.statistics()

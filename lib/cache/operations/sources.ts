@@ -4,13 +4,13 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Fields } from '../../http/message/field.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { JsonObject } from '../../json.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ContentSource } from '../decide/decide.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/fetch-outcome.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
@@ -57,7 +57,6 @@ export interface OperationsSources {
   readonly nothingStored: () => string | undefined
   /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
-  readonly shared: () => SharedState | undefined
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]
   /** The origins that have confirmed nothing for ten minutes while clients asked. */
@@ -193,6 +192,14 @@ export interface FeatureReport {
   readonly stays?: () => readonly string[]
   /** Its sections of the cache page, which come last there. */
   readonly sections?: () => readonly PageSection[]
+  /** What `explain` says of a file. `bytes` is its size, where that is known. */
+  readonly findings?: (file: ExplainedFile) => readonly Explanation[]
+}
+
+/** A file that `explain` tells of. */
+export interface ExplainedFile {
+  readonly uri: TargetUri
+  readonly bytes: number | undefined
 }
 
 export interface StatusPart {

@@ -1,15 +1,14 @@
 /**
  * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, because it is behind or a
- * delay or a hold applies, and the state of the store that several nodes share.
+ * delay or a hold applies.
  */
 import { formatDuration } from '../../config/units.ts'
-import { count, countOf, elapsedText, moment, size } from '../../figures.ts'
+import { count, countOf, elapsedText, moment } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { DelayState } from '../answer/suite-delays.ts'
 import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { ChangeCount } from '../features/delay/changes.ts'
 import { ripeMoment } from '../features/delay/delay.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
 import type { OperationsSources, SuiteState } from './sources.ts'
@@ -156,20 +155,4 @@ function changesText(changes: ChangeCount | 'unknown' | undefined): string {
 
 function reasonText(reason: string): string {
   return reason === '' ? '' : ` (${reason})`
-}
-
-/** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
-export function sharedText(state: SharedState): string {
-  const { url, resting, unwritable, conditionalWrites, uploads, received, sent, wrong } = state
-  const ill = resting ?? unwritable
-  const known = resting === undefined ? 'answers' : 'is not asked now'
-  return [
-    `${url} ${known}${ill === undefined ? '' : ` (${ill})`}`,
-    `${size(received)} read and ${size(sent)} written`,
-    `${countOf(uploads.waiting, 'upload')} waiting${uploads.dropped === 0 ? '' : `, ${count(uploads.dropped)} given up`}`,
-    ...(wrong === 0 ? [] : [`${countOf(wrong, 'content')} found wrong and removed`]),
-    ...(conditionalWrites === 'off'
-      ? ['no conditional writes, so of two nodes that write a suite at once the later one wins']
-      : []),
-  ].join('; ')
 }

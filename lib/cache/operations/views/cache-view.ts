@@ -19,7 +19,7 @@ import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { keyExpires, type SignatureEnd, signatureEndText } from '../../suites/signing/apt-policy.ts'
 import type { OperationsSources, PageSection, SuiteState } from '../sources.ts'
-import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
+import { behindText, contradictionsText, delayText } from '../state-text.ts'
 import { withPlus } from './index-view.ts'
 
 /** The used share of the file system above which the page warns. */
@@ -33,7 +33,6 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const now = clock.now()
   const usage = await sources.usage()
   const suites = sources.suites()
-  const shared = sources.shared()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // Space that is reserved for root counts neither as used nor as free, as with df.
@@ -58,7 +57,6 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     unreferenced: unreferencedView(config.retention, sources.unreferenced(), now),
-    shared: shared !== undefined && sharedText(shared),
     stays: sources.features.flatMap(({ stays }) => stays?.() ?? []),
     fresh: {
       index: duration(index),
