@@ -11,6 +11,8 @@ import type { MetricFacts } from '../metrics.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
+import { delayMetrics } from './features/delay/metrics.ts'
+import { delayReport, waitingGenerations } from './features/delay/report.ts'
 import type { JoinedFeatures } from './features/join.ts'
 import { sharedStoreMetrics } from './features/shared/metrics.ts'
 import { sharedReport } from './features/shared/report.ts'
@@ -74,7 +76,7 @@ interface OperationsParts
 
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, store, suites, delays, origin, fetcher } = parts
+  const { clock, version, rules, store, suites, origin, fetcher } = parts
   const { statistics, activity, metrics, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -96,12 +98,11 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adoptions.count,
     suites_behind: () => suitesBehind(parts).length,
     unconfirmed_origins: () => parts.unconfirmed.reported.length,
-    waiting_generations: () =>
-      suites.all.reduce((sum, { at }) => sum + (delays.state(at)?.waiting.length ?? 0), 0),
     refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
   }
+  delayMetrics(metrics.registry, () => waitingGenerations(parts))
   const parents = () => origin.dialler.parents.states()
   const origins = () => originRemarks(origin, parts.mirrors)
   metrics.read(
@@ -116,6 +117,7 @@ export async function operationsOf(parts: OperationsParts) {
   const { shared, isShared } = parts
   const reports = [
     ...parts.joined.reports,
+    delayReport(parts),
     ...(shared === undefined ? [] : [sharedReport(shared, isShared)]),
   ]
   const https = parts.joined.interception.https ?? withoutCertificates(rules)
@@ -162,7 +164,6 @@ export async function operationsOf(parts: OperationsParts) {
     features: reports,
     suites: () => suiteStates(parts),
     unconfirmed: () => parts.unconfirmed.reported,
-    notDelayed: () => delays.without,
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()
@@ -219,26 +220,15 @@ function signatureEnds({ suites }: OperationsParts): readonly SignatureOfSuite[]
 }
 
 function suiteStates(parts: OperationsParts): readonly SuiteState[] {
-  const { suites, updates, delays, changes } = parts
+  const { suites, updates } = parts
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents, contradictions } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
     const files = contents.length
     const about = { date, adopted, validUntil, signature, files, bytes, contradictions }
-    const state = delays.state(at)
-    const last = state?.waiting.at(-1)
-    const count = () =>
-      last &&
-      changes.of({
-        name: `${generation.release.digest} ${last.release.digest}`,
-        before: contents,
-        after: last.contents,
-      })
     const [behind, refusal] = [updates.behind(at), updates.refusal(at)]
-    return [
-      { name: at, ...about, behind, refusal, ...(state && { delay: { state, changes: count } }) },
-    ]
+    return [{ name: at, ...about, behind, refusal }]
   })
   return states.reverse()
 }

@@ -7,7 +7,7 @@ import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
 import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
 import type { OperationsSources, StatusPart } from '../operations/sources.ts'
-import { contradictionsText, delayText } from '../operations/state-text.ts'
+import { contradictionsText } from '../operations/state-text.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
@@ -49,12 +49,6 @@ export async function statusOf(sources: OperationsSources) {
       received,
       ...(length !== undefined && { length }),
     })),
-    delayed: sources.suites().flatMap(({ name, delay }) => {
-      if (delay === undefined) return []
-      const { because } = delay.state.choice
-      const waiting = delay.state.waiting.length
-      return [{ suite: redactUrl(name), because, waiting, text: delayText(delay.state) }]
-    }),
     // Errors of archives: paths that indexes of one suite name with different contents.
     contradictions: sources.suites().flatMap(({ name, contradictions = [] }) =>
       contradictions.map(one => ({
@@ -130,9 +124,6 @@ export function statusText(status: Status, parts: readonly StatusPart[]): string
     line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
     ...rows,
     ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),
-    ...status.delayed
-      .slice(0, mostListed)
-      .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
     ...status.contradictions
       .slice(0, mostListed)
       .map(({ suite, text }, n) => line(n === 0 ? 'Disputed' : '', `${suite}: ${text}`)),

@@ -46,11 +46,11 @@ import type {
   FeatureReport,
   RequestFate,
 } from './sources.ts'
-import { delayText, troubleText } from './state-text.ts'
+import { troubleText } from './state-text.ts'
 
 interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
-  readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'state' | 'foreseen'>
+  readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'foreseen'>
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */
@@ -328,8 +328,10 @@ function findSuite(
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
     if (refusal !== undefined) find('Kept', refusal)
-    const delay = parts.delays?.state(at)
-    if (delay !== undefined) find('Delayed', delayText(delay))
+    for (const { suite } of parts.features ?? []) {
+      const remark = suite?.(at, { counts: false })
+      if (remark !== undefined) find(remark.label, remark.text)
+    }
   }
   const entry = stored === 'unreadable' ? undefined : stored
   if (must?.is === 'named') findClaim(must.claim, entry, find)

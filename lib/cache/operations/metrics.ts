@@ -28,8 +28,6 @@ const gauges = {
   suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
   unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
-  waiting_generations:
-    'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
   store_writable:
