@@ -9,10 +9,9 @@ import { recentEntries } from '../recent.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import { SuiteDelays } from './answer/suite-delays.ts'
-import { Updates } from './answer/suite-updates.ts'
 import { ChangesInThread } from './features/delay/changes.ts'
 import { SteadyTime } from './features/delay/steady-time.ts'
+import { SuiteDelays } from './features/delay/suite-delays.ts'
 import type { SharedStore } from './features/shared/shared-store.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/fetch-outcome.ts'
@@ -27,9 +26,12 @@ import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import type { Suite } from './suites/generation.ts'
+import type { KnownSuite } from './suites/generation.ts'
+import { openAdopted } from './suites/known-suites.ts'
 import { policiesOf } from './suites/policy.ts'
+import { LiveSuites } from './suites/suite.ts'
 import { Suites } from './suites/suites.ts'
+import { Updates } from './suites/updates/updates.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
@@ -62,6 +64,8 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const shared = { store, clock, cacheDirectory }
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
+  const adopted = await openAdopted({ ...shared, log: suiteLog, memory, disk: parts.disk })
+  const live = new LiveSuites({ clock, known: adopted.known })
   const mostConnections = (place: TargetUri): number => {
     const { archives, limits } = rules().config
     return connectionsTo(place, archives) ?? limits.originConnections
@@ -85,13 +89,23 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const goneAfter = () => rules().config.suites.goneAfter
   const sharing =
     parts.shared &&
-    (await import('./answer/sharing.ts')).sharingOf({
+    (await import('./features/shared/sharing.ts')).sharingOf({
       ...parts,
+      live,
       shared: parts.shared,
       log: log.child({ part: 'shared-store' }),
     })
   const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
-  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
+  const fetching = {
+    ...parts,
+    log: fetchLog,
+    ask,
+    onBroken,
+    storesAll,
+    goneAfter,
+    unconfirmed,
+    releases: live,
+  }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const confined = new ConfinedContents({ rules, store, log: suiteLog })
   store.listen({
@@ -100,12 +114,13 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     freed: ({ digest }) => confined.forget(digest),
   })
   const shares = (digest: string, key: string) => confined.shares(digest, key)
-  const adoptedListeners: Array<(suite: Suite) => void> = []
-  const suites = await Suites.open({
+  const adoptedListeners: Array<(suite: KnownSuite) => void> = []
+  const suites = new Suites({
     ...shared,
+    ...adopted,
+    live,
     log: suiteLog,
     memory,
-    disk: parts.disk,
     wait: () => rules().config.suites.wait,
     policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
@@ -119,9 +134,17 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
   const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
   const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
-  const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
-  const updates = new Updates({ ...told, pointers: sharing?.pointers })
-  const following = sharing?.following({ suites, delays, updates })
+  const updates = new Updates({
+    rules,
+    suites,
+    fetcher,
+    store,
+    clock,
+    log: suiteLog,
+    choice: delays,
+    others: sharing?.pointers,
+  })
+  const following = sharing?.following({ suites, choice: delays, updates })
   updates.removeLeftovers()
   const rangesAhead = new RangesAhead({
     ask,
@@ -129,9 +152,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     connectionsTo: mostConnections,
     onFetched: parts.onFetched,
   })
-  const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
+  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,
+    delays,
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })

@@ -260,6 +260,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
       store,
       negative: answers.negative,
       retention: { clock, store, unreferenced },
+      suites,
       updates: answers.updates,
       delayed: { ...answers, store, clock },
       rules,

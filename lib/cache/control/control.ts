@@ -14,7 +14,7 @@ import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import type { Updates } from '../answer/suite-updates.ts'
+import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explanationText } from '../operations/explain.ts'
@@ -23,7 +23,8 @@ import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
+import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
 import { statsText, statusOf, statusParts, statusText } from './status.ts'
@@ -35,7 +36,8 @@ export interface ControlParts {
     'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
   >
   readonly negative: NegativeMemory
-  readonly updates: Pick<Updates, 'removed' | 'askAgain'>
+  readonly suites: Pick<Suites, 'removed'>
+  readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
   readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
@@ -93,7 +95,7 @@ export function control(parts: ControlParts): RequestHandler {
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
-  { rules, store, negative, updates }: ControlParts,
+  { rules, store, negative, suites, updates }: ControlParts,
 ): Promise<CommandAnswer> {
   const chosen = selectionOf(text, rules())
   const proposed = async () => {
@@ -107,7 +109,7 @@ async function changed(
   const { files, bytes, left } =
     act === 'refresh'
       ? { ...(await refresh(store, chosen)), left: { contents: 0, bytes: 0 } }
-      : await remove(store, chosen, keys => updates.removed(keys))
+      : await remove(store, chosen, keys => suites.removed(keys))
   if (files === 0) {
     const none = `no stored file is meant by ${text}`
     const stay = store.unremovable

@@ -15,15 +15,15 @@ import type { Metrics } from '../../metrics.ts'
 import type { ExitCode } from '../../program.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
-import type { Updates } from '../answer/suite-updates.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
 import type { FeatureReport, HttpsPages } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { ReadableStore, Store } from '../store/store.ts'
-import type { Suite } from '../suites/generation.ts'
+import type { KnownSuite } from '../suites/generation.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 
 export interface Feature {
   /** The name of its folder. */
@@ -137,7 +137,7 @@ export interface Joints {
   /** What pages show of the CA. */
   readonly https?: HttpsPages
   /** Called after a suite was adopted. */
-  readonly adopted?: (suite: Suite) => void
+  readonly adopted?: (suite: KnownSuite) => void
   /** The answers to commands that ask the running service, by the `do` of the request. */
   readonly answers?: Readonly<Record<string, CommandAnswering>>
   /** What pages, `status` and `explain` say of it. */

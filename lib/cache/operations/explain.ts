@@ -12,8 +12,6 @@ import { Fields } from '../../http/message/field.ts'
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import { addressRefusal, signatureIsOfAnother, withoutFile } from '../answer/errors.ts'
-import type { SuiteDelays } from '../answer/suite-delays.ts'
-import type { Updates } from '../answer/suite-updates.ts'
 import { directoriesOf } from '../archive/path.ts'
 import {
   type AdmittedFile,
@@ -26,6 +24,7 @@ import {
   type FileDecision,
   fileOfItsDay,
 } from '../decide/decide.ts'
+import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
 import type { Mirrors } from '../fetch/mirrors.ts'
@@ -39,6 +38,7 @@ import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../st
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import type {
   AnswerSource,
   ExplainedRequest,

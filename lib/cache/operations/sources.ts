@@ -6,7 +6,6 @@ import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { TargetUri } from '../../http/message/target.ts'
 import type { JsonObject } from '../../json.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ContentSource } from '../decide/decide.ts'
 import type { IncomingFile } from '../fetch/fetch-outcome.ts'
@@ -20,6 +19,7 @@ import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>

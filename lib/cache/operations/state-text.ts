@@ -4,9 +4,9 @@
  */
 import { countOf, elapsedText } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
 import type { SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */

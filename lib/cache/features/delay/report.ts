@@ -4,7 +4,7 @@
 import { formatDuration } from '../../../config/units.ts'
 import { count, countOf, elapsedText, moment } from '../../../figures.ts'
 import { redactUrl } from '../../../log/redact.ts'
-import type { DelayState, SuiteDelays } from '../../answer/suite-delays.ts'
+import type { DelayState, SuiteDelays } from './suite-delays.ts'
 import type { FeatureReport } from '../../operations/sources.ts'
 import { firstSuites } from '../../operations/state-text.ts'
 import type { Suites } from '../../suites/suites.ts'
