@@ -4,19 +4,13 @@
 import { hostname } from 'node:os'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
-import type { TargetUri } from '../http/message/target.ts'
 import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { MetricFacts } from '../metrics.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
-import { delayMetrics } from './features/delay/metrics.ts'
-import { delayReport, waitingGenerations } from './features/delay/report.ts'
 import type { JoinedFeatures } from './features/join.ts'
-import { sharedStoreMetrics } from './features/shared/metrics.ts'
-import { sharedReport } from './features/shared/report.ts'
-import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
 import { originRemarks } from './fetch/origin-remarks.ts'
 import type { OpenListeners } from './listening.ts'
@@ -42,15 +36,7 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    | 'suites'
-    | 'updates'
-    | 'negative'
-    | 'fetcher'
-    | 'unconfirmed'
-    | 'shares'
-    | 'delays'
-    | 'changes'
-    | 'mirrors'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'unconfirmed' | 'shares' | 'delays' | 'mirrors'
   > {
   readonly clock: Clock
   readonly version: string
@@ -69,9 +55,6 @@ interface OperationsParts
   readonly sentCredentials: SentCredentials
   readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
-  readonly shared: Pick<SharedStore, 'state'> | undefined
-  /** Whether the nodes of a shared store share this file. */
-  readonly isShared: (uri: TargetUri) => boolean
 }
 
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
@@ -102,7 +85,6 @@ export async function operationsOf(parts: OperationsParts) {
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
   }
-  delayMetrics(metrics.registry, () => waitingGenerations(parts))
   const parents = () => origin.dialler.parents.states()
   const origins = () => originRemarks(origin, parts.mirrors)
   metrics.read(
@@ -112,14 +94,8 @@ export async function operationsOf(parts: OperationsParts) {
     () => signatureEnds(parts),
   )
   metrics.readUnconfirmed(() => parts.unconfirmed.reported)
-  if (parts.shared !== undefined) sharedStoreMetrics(metrics.registry, () => parts.shared?.state)
   const stored = new Holdings(store, clock)
-  const { shared, isShared } = parts
-  const reports = [
-    ...parts.joined.reports,
-    delayReport(parts),
-    ...(shared === undefined ? [] : [sharedReport(shared, isShared)]),
-  ]
+  const { reports } = parts.joined
   const https = parts.joined.interception.https ?? withoutCertificates(rules)
   const sources: OperationsSources = {
     clock,

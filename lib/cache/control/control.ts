@@ -14,7 +14,6 @@ import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explanationText } from '../operations/explain.ts'
@@ -39,7 +38,6 @@ export interface ControlParts {
   readonly suites: Pick<Suites, 'removed'>
   readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
-  readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
   /** The answers of the features, by the `do` of the request. */
   readonly features: ReadonlyMap<string, CommandAnswering>
@@ -77,10 +75,6 @@ export function control(parts: ControlParts): RequestHandler {
       case 'remove':
       case 'refresh':
         return changed(act, String(of), parts)
-      case 'release':
-        return releaseSuites(asked, parts.delayed)
-      case 'changes':
-        return suiteChanges(asked, parts.delayed)
       case 'retention':
         return retentionAnswer(parts.retention, json === true)
       case 'reload':

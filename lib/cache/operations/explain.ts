@@ -24,7 +24,6 @@ import {
   type FileDecision,
   fileOfItsDay,
 } from '../decide/decide.ts'
-import type { SuiteDelays } from '../features/delay/suite-delays.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
 import type { Mirrors } from '../fetch/mirrors.ts'
@@ -38,6 +37,7 @@ import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../st
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { GenerationChoice } from '../suites/updates/places.ts'
 import type { Updates } from '../suites/updates/updates.ts'
 import type {
   AnswerSource,
@@ -50,7 +50,7 @@ import { troubleText } from './state-text.ts'
 
 interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
-  readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'foreseen'>
+  readonly delays?: DecisionParts['delays'] & Pick<GenerationChoice, 'foreseen'>
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */

@@ -12,6 +12,7 @@ import { delayMetrics } from './metrics.ts'
 export const delayFeature: Feature = {
   name: 'delay',
   listMetrics: metrics => delayMetrics(metrics, () => 0),
+  open: async ground => (await import('./joints.ts')).openDelays(ground),
   commands: [
     featureCommand({
       name: 'changes',

@@ -4,12 +4,12 @@
 import { formatDuration } from '../../../config/units.ts'
 import { count, countOf, elapsedText, moment } from '../../../figures.ts'
 import { redactUrl } from '../../../log/redact.ts'
-import type { DelayState, SuiteDelays } from './suite-delays.ts'
 import type { FeatureReport } from '../../operations/sources.ts'
 import { firstSuites } from '../../operations/state-text.ts'
 import type { Suites } from '../../suites/suites.ts'
 import type { ChangeCount, ChangesInThread } from './changes.ts'
 import { ripeMoment } from './delay.ts'
+import type { DelayState, SuiteDelays } from './suite-delays.ts'
 
 interface DelayReportParts {
   readonly suites: Pick<Suites, 'all' | 'at'>
@@ -26,12 +26,10 @@ export function delayReport(parts: DelayReportParts): FeatureReport {
     cautions: () => delayCautions(parts).map(text => ({ text, upkeep: true })),
     status: () => {
       const members = delayStatus(parts)
-      const lines = members.delayed
-        .slice(0, mostListed)
-        .map(({ suite, text }, n) => ({
-          name: n === 0 ? 'Delayed' : '',
-          text: `${suite}: ${text}`,
-        }))
+      const lines = members.delayed.slice(0, mostListed).map(({ suite, text }, n) => ({
+        name: n === 0 ? 'Delayed' : '',
+        text: `${suite}: ${text}`,
+      }))
       return { members, lines }
     },
     suite: (at, { counts }) => {
