@@ -24,7 +24,7 @@ interface Option {
 }
 
 interface Command {
-  /** `URL`, or `[PATTERN]` for an optional one. Spaces separate several. */
+  /** `URL`, `[PATTERN]` for an optional one, or `COMMAND...` for one or more at the end. Spaces separate several. */
   readonly operands?: string
   /** Operands without a meaning. */
   readonly ignores?: RegExp
@@ -60,10 +60,12 @@ export interface AddedCommand<Context> extends Command {
   readonly options: Program['options']
   /** The names of the options of the program that it takes too. */
   readonly takes: readonly string[]
+  /** Whether it reads its configuration itself. Then its context has that of a program without a file. */
+  readonly readsConfiguration?: true
   readonly run: (
     line: Pick<CommandLine<Program>, 'operands' | 'options'>,
     context: Context,
-  ) => Promise<ExitCode>
+  ) => Promise<number>
 }
 
 /** Makes a command to be added. `Shared` has the values of the options that it takes of the program. */
@@ -75,7 +77,7 @@ export function addedCommand<Context, Shared extends object>() {
       readonly run: (
         line: { readonly operands: readonly string[]; readonly options: OptionValues<O> & Shared },
         context: Context,
-      ) => Promise<ExitCode>
+      ) => Promise<number>
     },
     // The entries in `options` and in the table of the program read every value, and its type comes from there.
   ) => command as unknown as AddedCommand<Context>
@@ -86,10 +88,12 @@ export function withCommands<P extends Program>(
   program: P,
   added: ReadonlyArray<AddedCommand<never>>,
 ): P {
-  const commands = added.map(({ name, options: _, takes: _takes, run: _run, ...rest }) => [
-    name,
-    rest,
-  ])
+  const commands = added.map(
+    ({ name, options: _, takes: _takes, run: _run, readsConfiguration: _reads, ...rest }) => [
+      name,
+      rest,
+    ],
+  )
   const options: Record<string, Option> = { ...program.options }
   for (const { name, options: own, takes } of added) {
     for (const [option, one] of Object.entries(own)) options[option] ??= { ...one, of: [] }
@@ -123,11 +127,11 @@ type Invocation<P extends Program> =
 export class WrongUsage extends Error {}
 
 /** Runs the command of the arguments, or prints the help, the version or the fault of the arguments. */
-export async function obey<P extends Program>(
+export async function obey<P extends Program, Code extends number>(
   table: P,
   argv: readonly string[],
-  act: (line: CommandLine<P>) => Promise<ExitCode>,
-): Promise<ExitCode> {
+  act: (line: CommandLine<P>) => Promise<Code>,
+): Promise<Code | ExitCode> {
   try {
     const invocation = readArguments(table, argv, process.cwd())
     if (invocation.run === 'command') return await act(invocation.line)
@@ -271,7 +275,7 @@ function commandOf(
     const option = near !== undefined && Object.hasOwn(ownOptions, near)
     throw unknown(name, `command ${quoteText(typed)}`, option ? `--${near}` : near)
   }
-  if (operands.length > expected.length) {
+  if (operands.length > expected.length && expected.at(-1)?.endsWith('...') !== true) {
     const most = expected.length === 0 ? 'no argument' : expected.join(' ')
     throw new WrongUsage(`${run} takes ${most}, found ${quoteText(operands.join(' '))}`)
   }

@@ -3,8 +3,8 @@
  * spellings of IPv4 such as `127.1`, are no addresses here: a resolver must translate them first, and its answer is checked again.
  */
 import { BlockList, isIPv4, SocketAddress } from 'node:net'
-import { LRUCache } from 'lru-cache'
 import { Failure } from './errors.ts'
+import { recentEntries } from './recent.ts'
 
 type Family = 'ipv4' | 'ipv6'
 
@@ -111,7 +111,7 @@ export class AddressSet {
   // Each family has its own list, because one BlockList would find IPv4 addresses in ::/0.
   readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() }
   /** Answers for recent addresses, because the same few come often: a BlockList takes 5 µs for one, this 0.1. */
-  readonly #answers = new LRUCache<string, boolean>({ max: 1024 })
+  readonly #answers = recentEntries<string, boolean>(1024)
 
   /** Throws a Failure on the first text that is no network. */
   static fromCidrs(list: readonly string[]): AddressSet {

@@ -14,9 +14,9 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
  * Runs a program and ends the process with its code, even when files or sockets are still open. An error of `main` is a failure and is
  * printed as one line on standard error: a Failure in its own words, any other error with its causes.
  */
-export async function run(name: string, main: () => Promise<ExitCode>): Promise<never> {
+export async function run(name: string, main: () => Promise<number>): Promise<never> {
   nameProcess(name)
-  let code: ExitCode
+  let code: number
   try {
     code = await main()
   } catch (error) {

@@ -1,11 +1,14 @@
 /**
- * A memory of recently used entries, with a limit that few services reach. It takes memory as entries come. An LRUCache with `max` takes
- * the memory for all of them at the start, which costs a service tens of milliseconds and some megabytes.
+ * A memory of recently used entries with a bound on their number. It takes memory as entries come, and is as fast as an LRUCache with `max`,
+ * which takes the memory for all of them at the start: tens of milliseconds and some megabytes for a service. A memory with a bound on bytes
+ * is an LRUCache.
  */
 import { LRUCache } from 'lru-cache'
 
+export type RecentEntries<V extends object> = LRUCache<string, V>
+
 /** A memory that holds at most `most` entries. When it would hold more, it drops the entry that was unused for the longest time. */
-export function recentEntries<K extends string, V extends object | string | number | true>(
+export function recentEntries<K extends string, V extends object | string | number | boolean>(
   most: number,
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({ maxSize: most, sizeCalculation: () => 1 })

@@ -1,4 +1,4 @@
-/** The load model of docs/sizing.md, and that the document has the tables of what was measured. */
+/** The load model of docs/sizing.md, and that the documents have the tables of what was measured. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -11,7 +11,7 @@ import {
   needsOfSessions,
   type UnitCosts,
 } from '../bench/sizing/model.ts'
-import { type Measured, withTables } from '../bench/sizing/page.ts'
+import { documents, type Measured, withTables } from '../bench/sizing/page.ts'
 import { packageRoot } from '../lib/package.ts'
 
 const read = (path: string) => readFileSync(join(packageRoot(), path), 'utf8')
@@ -82,9 +82,12 @@ t.test('remembered sessions are bounded', async t => {
   t.equal(memory(1_000_000), 144)
 })
 
-t.test('docs/sizing.md has the tables of bench/sizing/figures.json', async t => {
+t.test('the documents have the tables of bench/sizing/figures.json', async t => {
   const measured: Measured = JSON.parse(read('bench/sizing/figures.json'))
-  const document = read('docs/sizing.md')
-  t.equal(withTables(document, measured), document, 'run `node dist/bench/sizing/main.js --tables`')
-  t.throws(() => withTables('# no marks', measured), /no mark for cachesvc/)
+  for (const [path, names] of Object.entries(documents)) {
+    const document = read(path)
+    const says = `${path}: run \`node dist/bench/sizing/main.js --tables\``
+    t.equal(withTables(document, names, measured), document, says)
+  }
+  t.throws(() => withTables('# no marks', ['cachesvc'], measured), /no mark for cachesvc/)
 })

@@ -1,7 +1,6 @@
 /**
  * What runs the tests: no failure is lost, and each is named at the end.
  */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../lib/package.ts'
@@ -169,7 +168,7 @@ t.test('a failed subtest counts once, whatever its parents say', t => {
     '        not ok 1 - c',
     '          ---',
     '          diff: |',
-    '        not ok 2 - part of the details',
+    '            not ok 2 - part of the details',
     '          ...',
     '        1..1',
     '    not ok 1 - b # time=1ms',
@@ -196,8 +195,8 @@ t.test('a run ends with what failed', async t => {
   const directory = t.testdir(files)
   const main = join(import.meta.dirname, 'runner/main.js')
   const paths = ['good.js', 'bad.js'].map(name => join(directory, name))
-  const output = join(directory, 'all.tap')
-  const bad = await attempt(process.execPath, [main, `--output-file=${output}`, ...paths])
+  const output = join(directory, 'all.json')
+  const bad = await attempt(process.execPath, [main, `--json-file=${output}`, ...paths])
   t.equal(bad.code, 1)
   const [skipped, ...end] = bad.stdout.toString().trimEnd().split('\n').slice(-4)
   t.match(skipped, /^skipped: .*\/good\.ts: b # c: SKIPPED: no such program$/)
@@ -208,10 +207,28 @@ t.test('a run ends with what failed', async t => {
   t.notMatch(bad.stdout.toString(), /=== .*\/good\.ts/)
   t.match(bad.stdout.toString(), /^passed: .*\/good\.ts \([\d.]+ s, \d of \d\)$/m)
   t.match(bad.stdout.toString(), /^FAILED: .*\/bad\.ts /m)
-  const tap = readFileSync(output, 'utf8')
-  t.match(tap, /^ok 1 - .*\/good\.js # time=\d+ms$/m)
-  t.match(tap, /^not ok 2 - .*\/bad\.js # time=\d+ms$/m)
-  t.match(tap, /^# \{ total: .*[ {]pass: 3, fail: 2, skip: 1 \}$/m)
+  const report = join(import.meta.dirname, 'runner/report.js')
+  const reported = async (...args: string[]) => {
+    const { code, stdout } = await attempt(process.execPath, [report, ...args, output])
+    return { code, lines: stdout.toString().trimEnd().split('\n') }
+  }
+  const all = await reported()
+  t.equal(all.code, 0)
+  t.match(all.lines.slice(-4), [
+    /^failed: .*\/bad\.ts: outer > inner > one # two$/,
+    /^failed: .*\/bad\.ts: outer > broken > no$/,
+    /^skipped: .*\/good\.ts: b # c: SKIPPED: no such program$/,
+    '3 passed, 2 failed, 1 skipped',
+  ])
+  t.match(all.lines.join('\n'), /=== .*\/bad\.ts: 2 failed\n[\s\S]*\+not ok 9 - x/)
+  t.match((await reported('--again')).lines.slice(-4), [
+    /^failed the first time: .*inner/,
+    /^failed the first time: .*broken/,
+    /^skipped: /,
+    '3 passed, 0 failed, 1 skipped',
+  ])
+  t.equal((await reported('--also=npm ci')).lines.at(-1), '3 passed, 3 failed, 1 skipped')
+  t.match(await reported('--failed'), { code: 0, lines: [/\/bad\.js$/] })
 
   const good = await attempt(process.execPath, [main, join(directory, 'good.js')])
   t.equal(good.code, 0)

@@ -1,5 +1,5 @@
 /**
- * Writes the manuals, the JSON Schemas, the list of metrics and the map of the source into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas, the list of metrics and the list of failures into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -9,16 +9,15 @@ import { cachesvcManual } from '../lib/cache/config/manual.ts'
 import { listMetrics } from '../lib/cache/reporting.ts'
 import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
-import { packageRoot } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
+import { failureList } from './failure-list.ts'
 import { metricsList } from './metrics-list.ts'
-import { designWithMap } from './source-map.ts'
 
 await run('manual', async () => {
   const files = [
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
-    designWithMap(packageRoot()),
+    failureList(),
     metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {

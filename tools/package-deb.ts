@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { packageRoot, packageVersion } from '../lib/package.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { buildVersion } from './packaging/build-version.ts'
-import { fetchNode, nodeArchitectures, nodePin } from './packaging/carried-node.ts'
+import { fetchNode, machinesOf, nodePin } from './packaging/carried-node.ts'
 import { buildDebianPackage } from './packaging/debian-package.ts'
 import { products } from './packaging/products.ts'
 import { programFiles } from './packaging/program-files.ts'
@@ -24,11 +24,7 @@ await run('package-deb', async () => {
     },
   })
   const [output = 'packages/deb'] = positionals
-  const asked = values['with-node'].split(',').filter(word => word !== '')
-  const wrong = asked.find(word => !nodeArchitectures.some(known => known === word))
-  if (wrong !== undefined) {
-    throw new Error(`--with-node=${wrong}: there are ${nodeArchitectures.join(' and ')}`)
-  }
+  const machines = machinesOf(values['with-node'])
   const root = resolve(packageRoot())
   process.umask(0o022)
   // The documented commands install `*_amd64.deb` from here, so that no package of an earlier build may be left.
@@ -37,8 +33,9 @@ await run('package-deb', async () => {
   const { version, at } = buildVersion(packageVersion(), root)
   const work = await mkdtemp(join(tmpdir(), 'package-deb-'))
   try {
-    const wanted = nodeArchitectures.filter(name => asked.includes(name))
-    const nodes = wanted.map(name => fetchNode(nodePin(values['node-pin']), name, join(work, name)))
+    const nodes = machines.map(name =>
+      fetchNode(nodePin(values['node-pin']), name, join(work, name)),
+    )
     for (const product of products) {
       const files = programFiles(root, `dist/bin/${product.name}.js`)
       for (const node of [undefined, ...nodes]) {

@@ -44,6 +44,7 @@ function copyWithout(feature: string): string {
   const files = execFileSync('git', listing, { cwd: root, encoding: 'utf8' }).split('\n')
   for (const file of files.filter(one => one !== '' && existsSync(join(root, one)))) {
     if (folders.some(folder => file.startsWith(`${folder}/${feature}/`))) continue
+    if (isTestOf(feature, file)) continue
     cpSync(join(root, file), join(copy, file), { recursive: true })
   }
   for (const list of lists) {
@@ -52,6 +53,12 @@ function copyWithout(feature: string): string {
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
   return copy
+}
+
+/** Whether a file outside of the folders tests the feature together with another: it imports a fixture of the feature. */
+function isTestOf(feature: string, file: string): boolean {
+  if (!/^(test|bench)\/.*\.ts$/.test(file) || lists.includes(file)) return false
+  return readFileSync(join(root, file), 'utf8').includes(`fixtures/features/${feature}/`)
 }
 
 /** The text of a list without the import of the feature, and without the line of what is imported. */

@@ -1,7 +1,7 @@
 /**
  * Measures what the figures of docs/sizing.md are made of: `node dist/bench/sizing/main.js [--write | --tables | --quick]`, after `npm run build`.
  *
- * Prints the tables. With --write it writes bench/sizing/figures.json and the tables of docs/sizing.md; with --tables it measures
+ * Prints the tables. With --write it writes bench/sizing/figures.json and the tables of docs/sizing.md and README.md here; with --tables it measures
  * nothing and writes the tables from the figures that are there; --quick is for development. Needs gcc and about five minutes.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -13,10 +13,9 @@ import { command } from '../../test/fixtures/process/command.ts'
 import { LoadClient } from '../load.ts'
 import { otherCore, startOrigin } from '../subject.ts'
 import { authCosts, cacheCosts, checkAuth, checkCache, full, type Place, quick } from './measure.ts'
-import { type Measured, withTables } from './page.ts'
+import { documents, type Measured, withTables } from './page.ts'
 
 const figures = join(packageRoot(), 'bench/sizing/figures.json')
-const document = join(packageRoot(), 'docs/sizing.md')
 const [option] = process.argv.slice(2)
 
 async function measure(): Promise<Measured> {
@@ -49,9 +48,13 @@ async function measure(): Promise<Measured> {
 
 const recorded = (): Measured => JSON.parse(readFileSync(figures, 'utf8'))
 const measured = option === '--tables' ? recorded() : await measure()
-const page = withTables(readFileSync(document, 'utf8'), measured)
-if (option === undefined || option === '--quick') process.stdout.write(page)
-else {
+const pages = Object.entries(documents).map(([path, names]) => {
+  const file = join(packageRoot(), path)
+  return { file, text: withTables(readFileSync(file, 'utf8'), names, measured) }
+})
+if (option === undefined || option === '--quick') {
+  for (const { text } of pages) process.stdout.write(text)
+} else {
   writeFileSync(figures, `${JSON.stringify(measured, undefined, 2)}\n`)
-  writeFileSync(document, page)
+  for (const { file, text } of pages) writeFileSync(file, text)
 }

@@ -1,5 +1,5 @@
 /**
- * The tables of docs/sizing.md, written between their marks from what was measured.
+ * The tables of docs/sizing.md and of README.md beside this file, written between their marks from what was measured.
  */
 import { short } from '../results.ts'
 import type { Check } from './measure.ts'
@@ -26,21 +26,31 @@ export interface Measured {
   readonly checks: readonly Check[]
 }
 
-/** The document with its tables made anew; throws when a mark is missing. */
-export function withTables(document: string, measured: Measured): string {
+/** Which tables each document has. */
+export const documents = {
+  'docs/sizing.md': ['cachesvc', 'authproxy'],
+  'bench/sizing/README.md': ['circumstances', 'costs', 'checks'],
+} as const
+
+/** A document with its tables made again; throws when a mark is missing. */
+export function withTables(
+  document: string,
+  names: ReadonlyArray<(typeof documents)[keyof typeof documents][number]>,
+  measured: Measured,
+): string {
   const { costs, checks } = measured
-  const tables: Readonly<Record<string, string>> = {
+  const tables = {
     cachesvc: cacheTable(costs),
     authproxy: authTable(costs),
     costs: costTable(costs),
     checks: checkTable(checks),
     circumstances: `Measured on ${measured.date}: ${measured.machine}, load ${short(measured.load)} before the run; ${measured.versions}.\n`,
   }
-  return Object.entries(tables).reduce((text, [name, table]) => {
+  return names.reduce((text, name) => {
     const parts = text.split(new RegExp(`(<!-- table ${name} -->\n)[\\s\\S]*?(<!-- end -->)`))
-    if (parts.length !== 4) throw new Error(`docs/sizing.md has no mark for ${name}`)
+    if (parts.length !== 4) throw new Error(`the document has no mark for ${name}`)
     const [before, begin, end, after] = parts
-    return `${before}${begin}\n${table}\n${end}${after}`
+    return `${before}${begin}\n${tables[name]}\n${end}${after}`
   }, document)
 }
 

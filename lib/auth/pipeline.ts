@@ -18,10 +18,9 @@ import type { TakenOver } from '../http/server/options.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
-import { withoutCredentials } from './access/preflight.ts'
 import type { AdmittedRequest, Backend, Upgrade } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
-import { type Admission, admit } from './gate/admission.ts'
+import { type Admission, admit, admittedFields } from './gate/admission.ts'
 import {
   type DeniedRequest,
   formNotKept,
@@ -33,7 +32,7 @@ import { gate, isRefusedMethod, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
 import type { SessionIdentity } from './identity/session-identity.ts'
 import { answerOwnPage, whoamiPath } from './identity/whoami.ts'
-import { cannotLogIn } from './login/login-needed.ts'
+import { cannotLogIn } from './login/addresses.ts'
 import { type FormReader, openResubmission } from './login/resubmission.ts'
 import type { SamlService } from './login/service.ts'
 import { errorResponse, type FailurePage } from './pages/failure-page.ts'
@@ -143,12 +142,17 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
     case 'anyone':
     case 'preflight':
     case 'authenticated': {
-      const admission = admit(verdict, asked)
-      if ('refusal' in admission) return admission.refusal
-      const { session } = admission
-      return session === undefined
-        ? passOpen(asked, admission)
-        : authenticated(asked, admission, session)
+      const { identity } = asked.rules
+      const admitted = admit(verdict, asked, session => {
+        return session === undefined ? Fields.empty : identity.of(session)
+      })
+      return continueWhenReady(admitted, (admission): Answer => {
+        if ('refusal' in admission) return admission.refusal
+        const { session } = admission
+        return session === undefined
+          ? passOpen(asked, admission)
+          : authenticated(asked, admission, session)
+      })
     }
     case 'renewal': {
       const { session } = verdict
@@ -172,7 +176,11 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
   }
 }
 
-function authenticated(asked: Asked, { because }: Admission, session: ReadSession): Answer {
+function authenticated(
+  asked: Asked,
+  { because, identity }: Admission,
+  session: ReadSession,
+): Answer {
   const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
   // WebSockets and long exchanges end with the session (session/ending.ts).
@@ -185,7 +193,7 @@ function authenticated(asked: Asked, { because }: Admission, session: ReadSessio
   } as const
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
-    return { request: own, original: request, session, public: false, place, client }
+    return { request: own, original: request, session, identity, public: false, place, client }
   }
   return continueWhenReady(openResubmission(request, clock), (opened): Answer => {
     if ('request' in opened) {
@@ -204,16 +212,15 @@ function authenticated(asked: Asked, { because }: Admission, session: ReadSessio
 }
 
 /** Forwards a request that passes without a session. */
-function passOpen(
-  asked: Asked,
-  { because, passthrough, cookies, until }: Admission,
-): Promise<Answered> {
+function passOpen(asked: Asked, admission: Admission): Promise<Answered> {
+  const { because, identity, passthrough, until } = admission
   const { request: original, place, client } = asked
   original.holder = until === undefined ? passedWithoutSession : { until }
-  const { fields } = original
-  const request = cookies === 'none' ? withFields(original, withoutCredentials(fields)) : original
+  const fields = admittedFields(admission, original.fields)
+  const request = fields === original.fields ? original : withFields(original, fields)
   const isPublic = because !== 'passthrough-token'
-  const admitted = { request, original, session: undefined, public: isPublic, place, client }
+  const session = undefined
+  const admitted = { request, original, session, identity, public: isPublic, place, client }
   return pass(asked, admitted, { client, outcome: 'forwarded', because, passthrough })
 }
 

@@ -28,8 +28,7 @@ import { watchClientIdentity } from './backend/client-identity.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
-import type { checkServer } from './forward-auth/listener.ts'
-import { ProbedChecks } from './forward-auth/probed-checks.ts'
+import { listenForChecks, shareState } from './features.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens } from './identity/identity-token.ts'
 import { SessionIdentity } from './identity/session-identity.ts'
@@ -48,10 +47,9 @@ import { answer, type PipelineParts } from './pipeline.ts'
 import { probeAnswerer } from './probe/probe.ts'
 import { RulesInForce } from './rules-in-force.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList, revocationsPath } from './session/revocation.ts'
+import { RevocationList, revocationsPath, userMark } from './session/revocation.ts'
 import { Sessions } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
-import type { openSharedState, SharedState } from './shared-state/shared-state.ts'
 
 export interface ServiceOptions {
   readonly config: Config
@@ -72,8 +70,6 @@ export interface ServiceOptions {
   /** Makes the key pair for SAML where there is no dynamic file yet. */
   readonly makePair?: KeyMakingOptions['makePair']
 }
-
-type OpenSharedState = typeof openSharedState
 
 /** A running instance, and its addresses. */
 export interface AuthService extends Service {
@@ -210,10 +206,7 @@ async function openState(
       const tokens = new IdentityTokens({ keys, clock, config: from })
       const identity = new SessionIdentity({ config: from, tokens })
       const life = { closing: closing.signal, endless }
-      return {
-        identity,
-        backend: new Backend({ config: from, clock, instanceId, ...life, identity }),
-      }
+      return { identity, backend: new Backend({ config: from, clock, instanceId, ...life }) }
     },
   })
   const rules = inForce.current
@@ -228,7 +221,7 @@ async function openState(
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
-  const shared = await sharedState(config, { ...tools, revocations })
+  const shared = await shareState(config, { ...tools, revocations })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
   return { keys, owned, inForce, rules, records, revocations, shared }
 }
@@ -242,7 +235,7 @@ async function makeParts(
   stop: StopStep[],
 ) {
   const { config, createSaml = createSamlService } = options
-  const { explainCommand = usualExplainCommand(config) } = options
+  const explainCommand = options.explainCommand ?? usualExplainCommand(config)
   const { clock, log, random, instanceId } = tools
   const { keys, rules, records, revocations, shared } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
@@ -268,7 +261,9 @@ async function makeParts(
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
     revocations: shared?.revocations ?? revocations,
     groupTable: () => rules().groupNames?.table,
+    tellLogin: login => shared?.revocations?.tellLogin(login),
   })
+  shared?.revocations?.whenLoggedIn(login => sessions.noteLogin(login))
   const metrics = new AuthMetrics()
   const given = { keys, sessions, cookies, failurePage, page, clock, random, clientAddress, shared }
   const saml = await createSaml({
@@ -280,10 +275,21 @@ async function makeParts(
   await keys.begin()
   stop.unshift(stopStep('end logins', 3000, () => saml.close()))
   stop.unshift(stopStep('close connections to the backend', 2000, () => rules().backend.close()))
-  const probed = new ProbedChecks({ keys, clock })
+  const common = {
+    clock,
+    requestId: requestIds(random),
+    onMalformed: (client: { address: string }, status: number, problem: string) =>
+      log.info('malformed request', { client: client.address, status, problem }),
+  }
+  const judging = { rules, saml, sessions, failurePage, instanceId, clock }
+  const checks = await listenForChecks(config, {
+    ...{ ...judging, keys, log, metrics },
+    server: { ...common, limits: limitsOf(config) },
+  })
+  const checkOf = (nonce: string) => checks?.checkOf(nonce)
   const steps: PipelineParts = {
-    ...{ rules, saml, sessions, failurePage, instanceId, clock, page },
-    probe: probeAnswerer({ ...given, saml, rules, instanceId, checkOf: nonce => probed.of(nonce) }),
+    ...{ ...judging, page },
+    probe: probeAnswerer({ ...given, saml, rules, instanceId, checkOf }),
     documents: {
       'key-set': keySetHandler(() => keys.identity()),
       logo: ownDocument(() => rules().brand.logo),
@@ -299,7 +305,8 @@ async function makeParts(
     [rules().groupNames?.problem, saml.remark(), shared?.remark()].filter(
       problem => problem !== undefined,
     )
-  return { saml, sessions, failurePage, clientAddress, metrics, probed, steps, problems, remarks }
+  const answering = { saml, sessions, failurePage, clientAddress, steps, common, checks }
+  return { ...answering, metrics, problems, remarks }
 }
 
 type Parts = Awaited<ReturnType<typeof makeParts>>
@@ -315,18 +322,13 @@ async function makeListeners(
   { tools, state, parts }: { readonly tools: Tools; readonly state: State; readonly parts: Parts },
   stop: StopStep[],
 ) {
-  const { clock, log, random, instanceId, closing, endless } = tools
+  const { clock, log, instanceId, closing, endless } = tools
   const { rules, keys, shared } = state
   const { saml, sessions, failurePage, clientAddress, metrics, steps, problems, remarks } = parts
   /** The reasons why exchanges that were under way have been cut. */
   const cuts = new WeakMap<object, CutReason>()
+  const { common, checks } = parts
   let tunnels = 0
-  const common = {
-    clock,
-    requestId: requestIds(random),
-    onMalformed: (client: { address: string }, status: number, problem: string) =>
-      log.info('malformed request', { client: client.address, status, problem }),
-  }
   const adminServer = new HttpServer({
     ...common,
     handler: admin({
@@ -341,10 +343,10 @@ async function makeListeners(
     onExchange: () => undefined,
     limits: { ...limitsOf(config), head: 16_384, connections: 100 },
   })
-  const { probed } = parts
-  const checks = await checkListener(config, { ...steps, log, metrics, probed }, common)
   // Closed after the public listener: the edge forwards requests for as long as their checks are answered.
-  stop.unshift(stopStep('close the listener for checks', 1000, checks.close))
+  stop.unshift(
+    stopStep('close the listener for checks', 1000, async deadline => checks?.close(deadline)),
+  )
   // Closed after the public listener: until then /readyz answers that the service stops.
   stop.unshift(stopStep('close the admin listener', 1000, deadline => adminServer.close(deadline)))
   const handle = (request: Request) => answer(request, steps)
@@ -420,7 +422,7 @@ async function makeListeners(
     ...stopStep('serve until a lull', serving, deadline => {
       tools.stopping = true
       main.announceEnd()
-      checks.announceEnd()
+      checks?.announceEnd()
       return untilLull(transfers, { clock, deadline })
     }),
     serves: true,
@@ -473,8 +475,10 @@ function endings({
   const whyReplaced = (session: ReadSession, request: Request) => {
     const later = rules().config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
-    if (later.subject !== session.subject) return 'other-user'
-    const { attributes, authnInstant, authnContext } = later
+    if (later.user !== userMark(session.subject)) return 'other-user'
+    // Another instance tells who has logged in, and not with which attributes.
+    if (later.session === undefined) return undefined
+    const { attributes, authnInstant, authnContext } = later.session
     return passes(request, { ...session, attributes, authnInstant, authnContext })
       ? undefined
       : 'rules'
@@ -491,7 +495,7 @@ interface ListeningParts {
   readonly log: Log
   readonly main: HttpServer
   readonly adminServer: HttpServer
-  readonly checks: Awaited<ReturnType<typeof checkListener>>
+  readonly checks: Awaited<ReturnType<typeof listenForChecks>>
 }
 
 /**
@@ -511,7 +515,7 @@ async function listenAll(
   const listens = await startListening(main, mainSocket ?? config.listen, inUse)
   const adminPlace = adminSocket ?? config.admin
   const adminListens = adminPlace && (await startListening(adminServer, adminPlace, inUse))
-  const checksListen = await checks.listen(checksSocket)
+  const checksListen = await checks?.listen(checksSocket)
   const unit = `authproxy@${config.instance}`
   const mismatches = [
     mainSocket && otherSockets([listens], [config.listen], unit),
@@ -519,37 +523,6 @@ async function listenAll(
   ]
   for (const mismatch of mismatches) if (mismatch !== undefined) log.warn(mismatch)
   return { main: listens, admin: adminListens, checks: checksListen }
-}
-
-/** The state that instances share. Its code is loaded only when a store is configured. */
-async function sharedState(
-  { state }: Config,
-  parts: Omit<Parameters<OpenSharedState>[0], 'config'>,
-): Promise<SharedState | undefined> {
-  if (state === undefined) return undefined
-  const { openSharedState } = await import('./shared-state/shared-state.ts')
-  const log = parts.log.child({ part: 'state' })
-  return openSharedState({ ...parts, log, config: state })
-}
-
-/** The listener for the checks of an edge. Its code is loaded only when an edge is configured. */
-async function checkListener(
-  config: Config,
-  parts: Parameters<typeof checkServer>[0],
-  common: Omit<Parameters<typeof checkServer>[1], 'limits'>,
-) {
-  const { forwardAuth } = config
-  if (forwardAuth === undefined) {
-    return { listen: async () => undefined, announceEnd: () => {}, close: async () => {} }
-  }
-  const { checkServer, listenForChecks } = await import('./forward-auth/listener.ts')
-  const server = checkServer(parts, { ...common, limits: limitsOf(config) })
-  return {
-    /** Listens at the inherited socket, if there is one. */
-    listen: (socket?: InheritedSocket) => listenForChecks(server, socket ?? forwardAuth.listen),
-    announceEnd: () => server.announceEnd(),
-    close: (deadline: AbortSignal) => server.close(deadline),
-  }
 }
 
 /**

@@ -112,6 +112,51 @@ export function concatenatedSource(parts: readonly (() => Source | Promise<Sourc
   }
 }
 
+interface Taps {
+  /** Called with the number of bytes of each piece, before the receiver gets it. */
+  readonly onPiece: (bytes: number) => void
+  /** Called once: with the error, at the end, or when the source is closed before. */
+  readonly onOver?: (error: Error | undefined) => void
+}
+
+/** The same content, which tells of each piece and of its end. */
+export function tappedSource(source: Source, { onPiece, onOver = () => {} }: Taps): Source {
+  let over = false
+  const end = (error?: Error): void => {
+    if (!over) onOver(error)
+    over = true
+  }
+  return {
+    next(take) {
+      source.next((error, piece) => {
+        if (piece === undefined) end(error)
+        else onPiece(piece.bytes.length)
+        take(error, piece)
+      })
+    },
+    close() {
+      source.close()
+      end()
+    },
+  }
+}
+
+/** All bytes of a content; undefined when it has more than `most`. Rejects with the error of the content. */
+export async function bytesAtMost(
+  content: AsyncIterable<Uint8Array>,
+  most: number,
+): Promise<Buffer | undefined> {
+  const blocks: Uint8Array[] = []
+  let size = 0
+  for await (const block of content) {
+    size += block.length
+    if (size > most) return undefined
+    // A block is valid until the next one only.
+    blocks.push(Buffer.from(block))
+  }
+  return Buffer.concat(blocks, size)
+}
+
 /**
  * A source as an iteration. Each block is valid until the next one is requested, or until `return`, which closes the source even while a
  * block is awaited.

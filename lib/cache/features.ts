@@ -7,7 +7,9 @@ import { buildsFeature } from './features/builds/feature.ts'
 import { bundleFeature } from './features/bundle/feature.ts'
 import { delayFeature } from './features/delay/feature.ts'
 import type { Feature } from './features/feature.ts'
+import { fetchListFeature } from './features/fetch-list/feature.ts'
 import { interceptFeature } from './features/intercept/feature.ts'
+import { jobFeature } from './features/job/feature.ts'
 import { sharedFeature } from './features/shared/feature.ts'
 import { verifyFeature } from './features/verify/feature.ts'
 
@@ -20,4 +22,6 @@ export const features: readonly Feature[] = [
   aheadFeature,
   verifyFeature,
   bundleFeature,
+  fetchListFeature,
+  jobFeature,
 ]

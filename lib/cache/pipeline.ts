@@ -1,5 +1,5 @@
 /**
- * Takes a request through its steps (docs/life-of-a-request.md). The order is the security argument: the store is read after
+ * Takes a request through its steps (docs/cachesvc-request.md). The order is the security argument: the store is read after
  * the policy has admitted the request, a request with credentials is not answered from the store, and the network comes last.
  */
 
@@ -123,7 +123,7 @@ function fromArchive(
     continueWhenReady(decide(admitted, parts), made => {
       const allowed = allowedRequest(request, admitted, parts, made, notes)
       if (made.must !== undefined)
-        parts.suites.askedByClient({ key, archive, client: request.client })
+        parts.suites.askedByClient({ key, archive, client: request.client }, made.must)
       // The store keeps what an index has proved of the file, whatever is decided.
       parts.answerer.keepProven(made.proven, made.stored)
 

@@ -3,6 +3,7 @@
  * report in the statistics of the days, the metrics, the activity on the pages, and the log.
  */
 import { randomBytes } from 'node:crypto'
+import type { RequestHandler } from '../admin-socket.ts'
 import { type Clock, type Milliseconds, systemClock } from '../async/clock.ts'
 import { BlockPool } from '../bytes/block-pool.ts'
 import { type Reload, type Service, type Start, type StopStep, stopStep } from '../daemon.ts'
@@ -79,6 +80,8 @@ export type CacheService = Service & {
   readonly idle: () => Promise<void>
   /** What a request would get now, and why. */
   readonly explain: OperationsSources['explain']
+  /** Answers commands, as the admin socket does. */
+  readonly answer: RequestHandler
 }
 
 /** The options, and the parts that are open before the rest of the service is made. */
@@ -244,20 +247,19 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   settings.refresh()
   retain(running)
   const reload: Reload = givenUp => reloadSettings(running, givenUp)
-  store.answerCommands(
-    control({
-      sources: pages.sources,
-      store,
-      negative: answers.negative,
-      retention: { clock, store, unreferenced },
-      suites,
-      updates: answers.updates,
-      rules,
-      features: joined.answers,
-      reload: options.reloadDaemon ?? reload,
-      remarks: () => settings.warnings,
-    }),
-  )
+  const answer = control({
+    sources: pages.sources,
+    store,
+    negative: answers.negative,
+    retention: { clock, store, unreferenced },
+    suites,
+    updates: answers.updates,
+    rules,
+    features: joined.answers,
+    reload: options.reloadDaemon ?? reload,
+    remarks: () => settings.warnings,
+  })
+  store.answerCommands(answer)
   const { announce } = config.mdns ? await import('./announcement.ts') : {}
   const takeBack = announce?.(listeners, log.child({ part: 'mdns' }))
   const stop = stopSteps(running, takeBack)
@@ -274,7 +276,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     }
   }
   const { explain } = pages.sources
-  return { status: statusLine(listeners, config), stop, reload, listeners, working, idle, explain }
+  const status = statusLine(listeners, config)
+  return { status, stop, reload, listeners, working, idle, explain, answer }
 }
 
 /** The parts that a reload changes and a stop ends. */
@@ -317,7 +320,7 @@ async function reloadSettings(
   if ('problems' in loaded) return loaded.problems
   // `https.origin_ca` may have changed, and the system may trust other authorities now.
   const trusted = await trustedAuthorities(loaded.config, log).catch(error => {
-    log.warn('the authorities of before stay in force', { error })
+    log.warn('the earlier authorities stay in force', { error })
     return undefined
   })
   givenUp?.throwIfAborted()
@@ -366,7 +369,7 @@ function stopSteps(
     stopStep('finish what is being fetched', rest, async signal => {
       await Promise.all([joined.quiet(), fetcher.close(signal)])
     }),
-    stopStep('answer no more commands', 5000, async () => {
+    stopStep('stop answering commands', 5000, async () => {
       store.answerCommands(undefined)
       await parts.unreferenced.close()
     }),

@@ -366,7 +366,7 @@ function groupReader<M extends Members>(members: M, where: string): Reader<Group
       if (Object.hasOwn(members, key)) continue
       const known = Object.keys(members)
       if (holdsSecret(path) && nearestName(key, known) === undefined) {
-        wrongAt(path, file, `has a key that is none of ${known.join(', ')}`)
+        wrongAt(path, file, `has an unknown key; the known ones are ${known.join(', ')}`)
         continue
       }
       const text = unknownKey(key, known, file)

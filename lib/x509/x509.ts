@@ -159,9 +159,8 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
       })
       return `${certificate.toString('pem').trim()}\n`
     },
-    /** Makes a revocation list that revokes nothing, in DER (RFC 5280 section 5). */
+    /** Makes a revocation list that revokes nothing, in DER (RFC 5280 section 5). Its number is its moment in seconds. */
     async issueList(options: {
-      readonly number: number
       readonly thisUpdate: Milliseconds
       readonly nextUpdate: Milliseconds
     }): Promise<Buffer> {
@@ -169,22 +168,11 @@ export async function createIssuer(certificate: Certificate, key: KeyObject) {
         ...signed,
         thisUpdate: wholeSeconds(options.thisUpdate),
         nextUpdate: wholeSeconds(options.nextUpdate),
-        extensions: [authorityKey, listNumberExtension(options.number)],
+        extensions: [authorityKey, listNumberExtension(Math.floor(options.thisUpdate / 1000))],
       })
       return Buffer.from(list.rawData)
     },
   }
-}
-
-/** The number of a revocation list in DER (5.2.3); undefined when there is none. */
-export function listNumber(der: Buffer): number | undefined {
-  return attempt(() => {
-    const { asn1, structures, x509 } = library()
-    const { extensions } = new x509.X509Crl(der)
-    const found = extensions.find(({ type }) => type === structures.id_ce_cRLNumber)
-    // The library gives a number of more than four bytes as decimal digits.
-    return found && Number(asn1.AsnConvert.parse(found.value, structures.CRLNumber).value)
-  })
 }
 
 export interface AuthorityOptions {

@@ -4,7 +4,7 @@ _authproxy() {
   local -a commands
   commands=(
     'serve:run the gateway; this is the default'
-    'doctor:find what is wrong and say how to mend it'
+    'doctor:find what is wrong and say how to fix it'
     'explain:say why a request or a login failed'
     'status:say whether the running instance is well'
     'reload:have it read its configuration again'

@@ -25,3 +25,16 @@ t.test('a failure is shared once and forgotten', async t => {
   )
   t.equal(await flight.run('a', async () => 'yes'), 'yes')
 })
+
+t.test('a task that is forgotten is joined no more, and learns of it', async t => {
+  const flight = new SingleFlight<boolean>()
+  const slow = async (isCurrent: () => boolean) => {
+    await new Promise(resolve => setImmediate(resolve))
+    return isCurrent()
+  }
+  const first = flight.run('a', slow)
+  flight.forget('a')
+  const second = flight.run('a', slow)
+  t.strictSame(await Promise.all([first, second]), [false, true])
+  t.equal(flight.size, 0)
+})

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { failurePageMaker } from '../../lib/auth/pages/failure-page.ts'
 import { FailureRecords } from '../../lib/auth/pages/failure-records.ts'
-import { type FailureCode, failures } from '../../lib/auth/pages/failures.ts'
+import { type FailureCode, failureTable, isFailureCode } from '../../lib/auth/pages/failures.ts'
 import { logoPath } from '../../lib/auth/pages/own-document.ts'
 import { type Brand, pageMaker } from '../../lib/auth/pages/page.ts'
 import { Fields } from '../../lib/http/message/field.ts'
@@ -42,9 +42,17 @@ const brands = {
   },
 } as const
 
-const codes = Object.keys(failures).filter((code): code is FailureCode =>
-  Object.hasOwn(failures, code),
-)
+/** One code for each page: many share one. */
+const codes = [
+  ...new Map(
+    Object.keys(failureTable().codes)
+      .filter(isFailureCode)
+      .map(code => {
+        const { advice: _, setting, doctor, idpStatuses, ...page } = failureTable().codes[code]
+        return [JSON.stringify(page), code] as const
+      }),
+  ).values(),
+]
 
 /** Those with the most on them. */
 const looked: readonly FailureCode[] = ['login_cookie_missing', 'wrong_host', 'lost_cookie_missing']

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
-import { explain } from '../../lib/cache/operations/explain.ts'
+import { explain, explainedRequest } from '../../lib/cache/operations/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
 import type { Entry } from '../../lib/cache/store/entry.ts'
@@ -165,10 +165,29 @@ t.test('the parent proxy by which a host is asked, or that there is none for it'
   const parent =
     'parent_proxy: { url: "http://ann:s3cret@proxy.example.org:3128", except: [new.example.org] }'
   const direct = await findings('http://new.example.org/debian/dists/stable/Release', parent)
-  t.match(direct['By way of'], 'parent_proxy.except')
+  t.match(direct['Through'], 'parent_proxy.except')
   const by = await findings('http://old.example.org/x', `${parent.replace('new.', 'other.')}`)
-  t.equal(by['By way of'], 'the parent proxy proxy.example.org:3128')
+  t.equal(by['Through'], 'the parent proxy proxy.example.org:3128')
   t.notMatch(JSON.stringify(by), 's3cret')
+})
+
+t.test('a client, its fields and HEAD are explained where they are given', async t => {
+  const rules = rulesOf('clients: [192.0.2.0/24]')
+  const url = 'http://new.example.org/tool'
+  const told = async (asked: object) => {
+    const request = explainedRequest({ of: url, ...asked })
+    const [first] = await explain(request, {
+      ...{ rules: () => rules, store: { read: () => undefined }, now: 0 },
+    })
+    return first?.because
+  }
+  t.equal(await told({}), 'absent', 'no client is meant')
+  t.equal(await told({ client: '192.0.2.7' }), 'absent')
+  t.equal(await told({ client: '198.51.100.7' }), 'clients')
+  t.equal(await told({ method: 'HEAD' }), 'head')
+  t.equal(await told({ fields: [['Cookie', 'a=b']] }), 'own-fields')
+  t.equal(await told({ fields: [['Cache-Control', 'only-if-cached']] }), 'only-if-cached')
+  t.equal(await told({ fields: [['Bad Name', 'x'], 7], client: 7 }), 'absent', 'not well-formed')
 })
 
 t.test('a word is told what a target looks like', async t => {

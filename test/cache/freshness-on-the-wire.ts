@@ -70,13 +70,16 @@ t.test('files that belong together are of one moment', async t => {
     ['/debian/dists/stable/main/installer-amd64/current/images/netboot/linux', date],
     ['/debian/dists/stable/main/installer-amd64/current/images/netboot/initrd.gz', date],
     ['/ubuntu/dists/noble/main/dist-upgrader-all/current/noble.tar.gz', date],
-    ['/arch/core/os/x86_64/core.db', recently],
-    ['/fedora/repodata/repomd.xml', recently],
+    // Files of other package managers are confirmed each time.
+    ['/arch/core/os/x86_64/core.db', recently, 'validated'],
+    ['/fedora/repodata/repomd.xml', date, 'validated'],
+    ['/fedora/Packages/h/hello-1-1.noarch.rpm', date, 'validated'],
+    ['/alpine/main/x86_64/APKINDEX.tar.gz', date, 'validated'],
   ] as const
-  for (const [path, lastModified] of pairs) {
+  for (const [path, lastModified, because = 'fresh'] of pairs) {
     origin.at(path, file({ content: 'first', lastModified }))
     await cache.warm(origin.url(path))
-    t.equal(await detail(origin.url(path)), 'first fresh')
+    t.equal(await detail(origin.url(path)), `first ${because}`)
     origin.at(path, file({ content: 'second', lastModified: new Date(clock.now()).toUTCString() }))
   }
   clock.advance(65_000)

@@ -124,7 +124,7 @@ t.test('parents that name each other answer at once', async t => {
   await client.request('CONNECT', 'archive.example.org:443')
   const refused = await client.response({ to: 'CONNECT' })
   t.equal(refused.status, 503)
-  t.match(refused.text, `by way of the parent proxy 127.0.0.1:${one.port}`)
+  t.match(refused.text, `through the parent proxy 127.0.0.1:${one.port}`)
 })
 
 t.test('without lists a private address is refused before the parent hears of it', async t => {
@@ -183,7 +183,7 @@ t.test('what a parent refuses is told as its own, and a stored file is better', 
   }
   parent.at('*', reply({ status: 404 }))
   const missing = await cache.get(`http://archive.example.org${deb}`)
-  t.match(missing.text, 'The origin archive.example.org, asked by way of the parent proxy')
+  t.match(missing.text, 'The origin archive.example.org, asked through the parent proxy')
   // That the origin has this Release file no more is believed when it has the other.
   parent.at(release.replace('InRelease', 'Release'), reply({ content: 'another' }))
   t.equal((await cache.get(release, { 'Cache-Control': 'max-age=0' })).status, 404)
@@ -239,7 +239,7 @@ t.test('a list: the next parent when one is away, and where all of it can be rea
   t.match(metrics, `cachesvc_parent_requests_total{parent="${two}",result="answered"} 1`)
   const explained = (of: string) => cache.command({ do: 'explain', of })
   const both = {
-    out: `the parent proxy ${one}; when that fails, by way of ${two}. ${one} fails now: parent proxy`,
+    out: `the parent proxy ${one}; when that fails, through ${two}. ${one} fails now: parent proxy`,
   }
   t.match(await explained(url), both)
   t.match(await explained('http://a.inside.example.org/x'), { out: /no parent proxy/ })
@@ -250,7 +250,7 @@ t.test('a list: the next parent when one is away, and where all of it can be rea
   await client.response({ to: 'CONNECT' })
   t.equal(second.requests[1]?.method, 'CONNECT')
   const lost = await cache.get('http://other.example.org/x')
-  t.match(lost.text, `by way of the parent proxy ${one}, ORIGIN_PARENT_PROXY_FAILED`)
+  t.match(lost.text, `through the parent proxy ${one}, ORIGIN_PARENT_PROXY_FAILED`)
   const refused = reply({ status: 403 })
   second.at('*', refused)
   const said = await cache.get(`${url}2`)

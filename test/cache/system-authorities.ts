@@ -45,7 +45,7 @@ t.test('a CA of the settings counts from the reload on that names it', async t =
   t.strictSame(await cache.reload({ ...settings, https: { origin_ca: [file] } }), [])
   t.equal((await cache.get(url)).text, 'hello')
   await cache.reload({ ...settings, https: { origin_ca: [`${file}.away`] } })
-  t.ok(cache.log.lines.some(({ message }) => message === 'the authorities of before stay in force'))
+  t.ok(cache.log.lines.some(({ message }) => message === 'the earlier authorities stay in force'))
   t.notOk(cache.log.lines.some(({ message }) => String(message).includes('after a restart')))
 })
 

@@ -7,7 +7,7 @@ import { packageRoot } from '../../lib/package.ts'
 
 /** A line of list.txt. */
 export interface Defence {
-  /** Its number in docs/threat-model.md. */
+  /** Its number in test/auth/threats.md. */
   readonly attack: number
   readonly what: string
   /** Compiled file below `dist/lib`. */

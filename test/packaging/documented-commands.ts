@@ -48,7 +48,7 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^cachesvc import (?:--dry-run )?\//, /is in use by process/],
   [/^cachesvc import FILE/, /belongs to the user/],
   [/^cachesvc (?:import|export)$/, / needs an argument: /],
-  [/^cachesvc remove .*InRelease$/, /no stored file is meant/],
+  [/^cachesvc remove .*\/(?:In)?Release$/, /no stored file is meant/],
   [/^authproxy access --log FILE/, /image\.tar/],
   [/^cachesvc build import/, /does not begin as the list of a build/],
   [/^cachesvc build record/, /There is a build image already/],

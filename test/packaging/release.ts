@@ -1,5 +1,5 @@
 /**
- * `npm run release`: the files, the list of parts of each program, and the digests with a signature, as docs/releasing.md says.
+ * `npm run release`: the files, the list of parts of each program, and the digests with a signature, as CONTRIBUTING.md says.
  */
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,6 +9,7 @@ import { packageRoot, packageVersion } from '../../lib/package.ts'
 import { buildVersion } from '../../tools/packaging/build-version.ts'
 import { debianVersion } from '../../tools/packaging/debian-package.ts'
 import { lockedPackages } from '../../tools/packaging/locked-packages.ts'
+import { placeholdersOf } from '../../tools/packaging/placeholders.ts'
 import { sbom } from '../../tools/packaging/sbom.ts'
 import { fastCompression } from '../fixtures/archive/package-file.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
@@ -113,6 +114,30 @@ t.test('only the tagged commit is released', async t => {
   t.match(stderr, '--untagged')
 })
 
+t.test('a release does not name places that are reserved for examples', async t => {
+  const manifest = {
+    homepage: 'https://cachesvc.net/',
+    repository: { url: 'git+https://git.cachesvc.net/example.organic.git' },
+    bugs: { email: 'security@cachesvc.net' },
+    author: 'The authors <a@cachesvc.net>',
+  }
+  t.strictSame(placeholdersOf(manifest), [])
+  for (const homepage of ['https://example.org', 'https://a.example.com/x', 'https://a.invalid/'])
+    t.strictSame(placeholdersOf({ ...manifest, homepage }), [
+      { field: 'homepage', value: homepage },
+    ])
+  t.strictSame(
+    placeholdersOf({ homepage: manifest.homepage, author: 'x <x@localhost>' }).map(
+      ({ field }) => field,
+    ),
+    ['repository.url', 'bugs.email', 'author'],
+  )
+  const own = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+  const { stderr } = await attempt(process.execPath, release(join(t.testdir(), 'out')))
+  for (const { field, value } of placeholdersOf(own))
+    t.match(stderr, `set ${field} in package.json to a place that exists, not ${value}`)
+})
+
 t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, async t => {
   const work = t.testdir()
   const output = join(work, 'release')
@@ -152,7 +177,9 @@ t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, asy
     'its digests, signed and verified by the documented commands',
     { skip: lacking('gpg', 'gpgconf') },
     async t => {
-      const document = await readFile(join(root, 'docs/releasing.md'), 'utf8')
+      const [document, users] = await Promise.all(
+        ['CONTRIBUTING.md', 'docs/installing.md'].map(path => readFile(join(root, path), 'utf8')),
+      )
       // A short path: the socket of gpg-agent is in it.
       const home = await mkdtemp(join(tmpdir(), 'gpg-'))
       const env = { GNUPGHOME: home }
@@ -165,7 +192,7 @@ t.test('npm run release', { skip: lacking('tar', 'dpkg-deb', 'sha256sum') }, asy
       await gpg('--batch', '--passphrase', '', '--quick-generate-key', 'r@example.org', 'ed25519')
       t.match(document, 'gpg --armor --detach-sign ../first/packages/release/SHA256SUMS')
       t.equal((await gpg('--armor', '--detach-sign', 'SHA256SUMS')).code, 0)
-      t.match(document, 'gpg --verify SHA256SUMS.asc SHA256SUMS')
+      t.match(users, 'gpg --verify SHA256SUMS.asc SHA256SUMS')
       t.equal((await gpg('--verify', 'SHA256SUMS.asc', 'SHA256SUMS')).code, 0)
       await writeFile(join(output, `cachesvc-${version}.tgz`), 'another')
       t.equal((await check()).code, 1)

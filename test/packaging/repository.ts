@@ -15,39 +15,17 @@ import { architecture, fastCompression } from '../fixtures/archive/package-file.
 import { noSigningKey } from '../fixtures/archive/signing-key.ts'
 import { directoryFor, report } from '../fixtures/cache/lab.ts'
 import { noProxy, ProxyProcess } from '../fixtures/cache/proxy-process.ts'
+import { nodeVersion, packNode, writePin } from '../fixtures/process/carried-node.ts'
 import { attempt, command, lacking } from '../fixtures/process/command.ts'
 
 t.setTimeout(900_000)
 
 const { version } = buildVersion(packageVersion(), packageRoot())
-const nodeVersion = '24.99.0'
 const slim = debianVersion(version)
 const carrying = `${slim}+node${nodeVersion}`
 
 /** Stands for Node.js: the one of this machine, moved to where no program looks for it. */
 const program = '#!/bin/sh\nexec /opt/moved-node "$@"\n'
-
-/** A package of npm's with that program, and the pin that names it. */
-async function packNode(directory: string): Promise<string> {
-  await mkdir(join(directory, 'package/bin'), { recursive: true })
-  const manifest = { name: 'node-of-test', version: nodeVersion }
-  await writeFile(join(directory, 'package/package.json'), JSON.stringify(manifest))
-  await writeFile(join(directory, 'package/bin/node'), program, { mode: 0o755 })
-  await writeFile(join(directory, 'package/LICENSE'), 'The licence of Node.js\n')
-  await command('tar', ['-czf', 'node.tgz', 'package'], { cwd: directory })
-  const digest = createHash('sha512').update(await readFile(join(directory, 'node.tgz')))
-  const pinned = {
-    name: join(directory, 'node.tgz'),
-    integrity: `sha512-${digest.digest('base64')}`,
-  }
-  return writePin(directory, 'pin.json', pinned)
-}
-
-async function writePin(directory: string, name: string, pinned: object): Promise<string> {
-  const pin = { version: nodeVersion, packages: { amd64: pinned, arm64: pinned } }
-  await writeFile(join(directory, name), JSON.stringify(pin))
-  return join(directory, name)
-}
 
 function build(
   directory: string,
@@ -72,7 +50,7 @@ const noBuild = lacking('ar', 'dpkg-deb', 'npm', 'tar')
 
 t.test('packages with their own Node.js', { skip: noBuild }, async t => {
   const work = directoryFor(t)
-  const pin = await packNode(work)
+  const pin = await packNode(work, program)
   const debs = join(work, 'debs')
   const made = await build(debs, pin, architecture)
   t.equal(made.code, 0, made.stderr)

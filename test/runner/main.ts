@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes, print, run } from '../../lib/program.ts'
 import { canShare, processesFor } from './processes.ts'
+import type { Report } from './report.ts'
 import { runTestFile, runTestFiles, type TestFile } from './test-file.ts'
 
 const root = packageRoot()
@@ -32,7 +33,7 @@ PATH is a test or a folder of tests, of the sources (test/http) or compiled (dis
   --coverage           record the coverage, and print it at the end
   --jobs=NUMBER        how many processes run at a time (3)
   --limit=SECONDS      how long a file may take (${limit})
-  --output-file=FILE   write the TAP of all files into FILE
+  --json-file=FILE     write the results of all files into FILE, with the TAP of those that failed
 `
 
 await run('test', async () => {
@@ -42,7 +43,7 @@ await run('test', async () => {
       coverage: { type: 'boolean', default: false },
       jobs: { type: 'string', default: '3' },
       limit: { type: 'string', default: String(limit) },
-      'output-file': { type: 'string' },
+      'json-file': { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   })
@@ -92,9 +93,9 @@ await run('test', async () => {
   await Promise.all(Array.from({ length: Number(values.jobs) }, worker))
   results.sort((a, b) => files.indexOf(a.path) - files.indexOf(b.path))
 
-  const output = values['output-file']
-  if (output !== undefined) writeFileSync(output, asTap(results))
   const covered = coverage === undefined || (await reportCoverage())
+  const output = values['json-file']
+  if (output !== undefined) writeFileSync(output, JSON.stringify(reportOf(results, covered)))
   await print(summary(results, covered))
   return covered && results.every(({ ok }) => ok) ? exitCodes.success : exitCodes.failure
 })
@@ -163,22 +164,14 @@ async function showProgress(done: readonly TestFile[], all: number): Promise<voi
   await print(`\r\u001b[K${done.length} of ${all} files, ${failed} failed\r`)
 }
 
-/** The TAP of all files, each as a subtest. */
-function asTap(results: readonly TestFile[]): string {
-  const lines = results.flatMap(({ path, ok, tap, milliseconds }, index) => [
-    `# Subtest: ${path}`,
-    ...tap
-      .trimEnd()
-      .split('\n')
-      .map(line => `    ${line}`),
-    `${ok ? '' : 'not '}ok ${index + 1} - ${path} # time=${Math.round(milliseconds)}ms`,
-  ])
-  const sum = (of: (result: TestFile) => number) =>
-    results.reduce((total, result) => total + of(result), 0)
-  const totals = `pass: ${sum(({ passed }) => passed)}, fail: ${sum(({ failures }) => failures.length)}`
-  const skipped = sum(({ skips }) => skips.length)
-  const end = `# { total: ${results.length} files, ${totals}, skip: ${skipped} }`
-  return ['TAP version 14', ...lines, `1..${results.length}`, end, ''].join('\n')
+/** What `.ci/run` prints from: test/runner/report.ts. */
+function reportOf(results: readonly TestFile[], covered: boolean): Report {
+  const files = results.map(result => {
+    const { path, ok, passed, failures, skips, milliseconds } = result
+    const details = ok ? '' : complaint(result)
+    return { path, source: sourceOf(path), ok, passed, failures, skips, milliseconds, details }
+  })
+  return { covered, files }
 }
 
 /** Prints the coverage of all processes. Whether it is enough. */

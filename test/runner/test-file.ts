@@ -1,9 +1,10 @@
 /**
  * Runs compiled test files, in a process of their own or several in one, and reads the TAP it prints: how many assertions passed, what failed, what was
- * skipped and why. Knows TAP 14 as tap prints it: the lines of a subtest stand four spaces further right than those of its parent.
+ * skipped and why. tap-parser knows the format.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
+import { Parser, type Result } from 'tap-parser'
 
 export interface TestFile {
   /** Path of the compiled file, relative to the directory of the package. */
@@ -64,9 +65,7 @@ export async function runTestFiles(
     [`--import=${taken}`, together, ...paths],
     options,
   )
-  const results = paths
-    .flatMap(path => resultWithin(tap, path) ?? [])
-    .map(one => ({ ...one, errors }))
+  const results = resultsWithin(tap).map(one => ({ ...one, errors }))
   const failed = results.some(({ ok }) => !ok)
   const complete = results.length === paths.length && (ended === undefined || failed)
   const kept = complete ? results : results.filter(({ ok }) => ok)
@@ -77,29 +76,42 @@ export async function runTestFiles(
   return { results: kept, unfinished }
 }
 
-/** What the TAP of several files says of one; undefined when the file was not run to its end. */
-function resultWithin(all: string, path: string): Omit<TestFile, 'errors'> | undefined {
-  const begin = all.indexOf(`# Subtest: ${path}\n`)
-  if (begin === -1) return undefined
-  const rest = all.slice(begin).split('\n')
-  const last = rest.findIndex((line, at) => at > 0 && /^(not )?ok /.test(line))
-  if (last === -1) return undefined
-  const own = rest.slice(1, last)
-  const point = rest[last] ?? ''
-  const details =
-    rest[last + 1] === '  ---' ? rest.slice(last + 1, rest.indexOf('  ...', last) + 1) : []
-  const { planned, ...seen } = readTap(own.map(line => line.slice(4)).join('\n'))
-  const ran = planned && !own.some(line => /^ {4}1\.\.0\b/.test(line))
-  const ended = point.startsWith('ok ') && ran
-  const failures = ended || seen.failures.length > 0 ? seen.failures : [ran ? point : 'ran no test']
-  return {
-    ...{ path, ok: failures.length === 0, ...seen, failures },
-    tap: [
-      ...own.map(line => line.slice(4)),
-      ...(failures.length > 0 ? [point, ...details] : []),
-    ].join('\n'),
-    milliseconds: Number(/ # time=([\d.]+)ms/.exec(point)?.[1] ?? 0),
-  }
+interface WithinResult {
+  readonly path: string
+  readonly reading: Reading
+}
+
+/** What the TAP of several files says of each that was run to its end. */
+function resultsWithin(tap: string): Omit<TestFile, 'errors'>[] {
+  const children: WithinResult[] = []
+  const points = new Map<string, Result>()
+  const parser = new Parser()
+  parser.on('child', (child: Parser) => {
+    children.push({ path: child.name, reading: watch(child, []) })
+  })
+  parser.on('assert', (point: Result) => points.set(point.name, point))
+  parser.end(tap)
+  return children.flatMap(({ path, reading }) => {
+    const point = points.get(path)
+    if (point === undefined) return []
+    const { planned, empty, passed, skips, lines } = reading
+    const ran = planned && !empty
+    const ended = point.ok && ran
+    const last = `${point.ok ? '' : 'not '}ok - ${path}${ran ? '' : ': ran no test'}`
+    const failures = ended || reading.failures.length > 0 ? reading.failures : [last]
+    const text = lines.join('')
+    return {
+      ...{ path, ok: failures.length === 0, passed, skips, failures },
+      tap: failures.length > 0 ? `${text}${last}\n${described(point.diag)}` : text,
+      milliseconds: point.time ?? 0,
+    }
+  })
+}
+
+/** What a point says of its failure, as in TAP. */
+function described(details: unknown): string {
+  if (details === null || details === undefined) return ''
+  return `  ---\n${JSON.stringify(details, undefined, 2).replace(/^/gm, '  ')}\n  ...\n`
 }
 
 interface ProcessResult {
@@ -158,49 +170,60 @@ function howItEnded(code: number | null, signal: string | null): string | undefi
 export function readTap(
   tap: string,
 ): Pick<TestFile, 'passed' | 'failures' | 'skips'> & { readonly planned: boolean } {
-  const failures: string[] = []
-  const skips: string[] = []
-  /** The subtests that are open, by depth, each with the number of failures before it. */
-  const open: { name: string; before: number }[] = []
-  let passed = 0
-  let planned = false
-  /** How far the block of details is indented that these lines are in. */
-  let details: number | undefined
-  for (const line of tap.split('\n')) {
-    const indent = line.search(/\S|$/)
-    const text = line.slice(indent)
-    if (details !== undefined) {
-      if (text === '...' && indent === details) details = undefined
-      continue
-    }
-    if (text === '---') details = indent
-    if (indent === 0 && /^1\.\.\d/.test(text)) planned = true
-    const depth = indent / 4
-    const subtest = /^# Subtest: (.*)$/.exec(text)
-    if (subtest !== null) {
-      open.length = depth
-      open.push({ name: plain(subtest[1]), before: failures.length })
-      continue
-    }
-    const point = /^(not )?ok \d+(?: - (.*))?$/.exec(text)
-    if (point === null) continue
-    const [, failed, rest = ''] = point
-    const [, label, directive, reason = ''] =
-      /^(.*?)(?: # (SKIP|TODO|time=)\b:?\s*(.*))?$/i.exec(rest) ?? []
-    const name = plain(label)
-    const ended = open[depth]?.name === name ? open[depth] : undefined
-    open.length = Math.min(open.length, depth)
-    const whole = [...open.map(({ name }) => name), name].join(' > ')
-    if (directive?.toUpperCase() === 'SKIP') skips.push(`${whole}: ${plain(reason)}`)
-    else if (directive?.toUpperCase() === 'TODO') continue
-    else if (failed === undefined) passed += ended === undefined ? 1 : 0
-    // The `not ok` of a subtest adds nothing to those of its assertions.
-    else if (ended === undefined || ended.before === failures.length) failures.push(whole)
-  }
+  const parser = new Parser()
+  const reading = watch(parser, [])
+  parser.end(tap)
+  const { passed, failures, skips, planned } = reading
   return { passed, failures, skips, planned }
 }
 
-/** A name without the backslashes that TAP has before `#` and a backslash. */
-function plain(text = ''): string {
-  return text.replace(/\\([#\\])/g, '$1')
+interface Reading {
+  passed: number
+  readonly failures: string[]
+  readonly skips: string[]
+  planned: boolean
+  /** Whether the plan says that nothing is to come. */
+  empty: boolean
+  /** The lines of the stream. */
+  readonly lines: string[]
+}
+
+/** Gathers what a parser reads. A test counts by its assertions, and by its own point only where none of them has failed. */
+function watch(parser: Parser, names: readonly string[]): Reading {
+  const reading: Reading = {
+    ...{ passed: 0, failures: [], skips: [], planned: false, empty: false, lines: [] },
+  }
+  gather(parser, { names, reading })
+  parser.on('line', (line: string) => reading.lines.push(line))
+  // A stream without a plan has one all the same for tap-parser, with this comment.
+  parser.on('plan', ({ end, comment }: { end: number; comment: string }) => {
+    reading.planned = comment !== 'no tests found'
+    reading.empty = end === 0
+  })
+  return reading
+}
+
+interface Place {
+  /** The tests that the parser is in. */
+  readonly names: readonly string[]
+  readonly reading: Pick<Reading, 'passed' | 'failures' | 'skips'>
+}
+
+function gather(parser: Parser, { names, reading }: Place): void {
+  let child: { readonly name: string; readonly before: number } | undefined
+  parser.on('child', (test: Parser) => {
+    child = { name: test.name, before: reading.failures.length }
+    gather(test, { names: [...names, test.name], reading })
+  })
+  parser.on('assert', ({ ok, name, skip, todo }: Result) => {
+    const ended = child?.name === name ? child : undefined
+    child = undefined
+    const whole = [...names, name].join(' > ')
+    if (skip !== false) reading.skips.push(`${whole}: ${skip === true ? '' : skip}`)
+    else if (todo !== false) return
+    else if (ok) reading.passed += ended === undefined ? 1 : 0
+    // The `not ok` of a subtest adds nothing to those of its assertions.
+    else if (ended === undefined || ended.before === reading.failures.length)
+      reading.failures.push(whole)
+  })
 }

@@ -72,7 +72,7 @@ t.test('beside mod_auth_mellon and the Shibboleth SP', { skip: missing }, async 
 })
 
 t.test('the manual has a row for each difference', async t => {
-  const manual = await readFile(join(packageRoot(), 'docs/saml-comparison.md'), 'utf8')
+  const manual = await readFile(join(packageRoot(), 'bench/compared-saml.md'), 'utf8')
   const rows = new Map(
     [...manual.matchAll(/^\| ([^|]+) \| ([^|]+) \|$/gm)].map(([, what = '', why = '']) => [
       what.trim(),

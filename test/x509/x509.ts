@@ -11,7 +11,6 @@ import {
   generateAuthority,
   generateLeafKey,
   type Issuer,
-  listNumber,
   readCertificates,
   readPrivateKey,
 } from '../../lib/x509/x509.ts'
@@ -159,16 +158,13 @@ t.test(
   },
 )
 
-t.test('an empty revocation list verifies and knows its number', { skip }, async t => {
+t.test('an empty revocation list verifies', { skip }, async t => {
   const { issuer, certificate } = await newAuthority()
   const directory = t.testdir({ 'ca.pem': certificate })
   const list = await issuer.issueList({
-    number: 4_711_000_000,
     thisUpdate: now,
     nextUpdate: now + day,
   })
-  t.equal(listNumber(list), 4_711_000_000)
-  t.equal(listNumber(Buffer.from('nonsense')), undefined)
   const file = join(directory, 'list.crl')
   await writeFile(file, list)
   const args = ['crl', '-inform', 'DER', '-in', file, '-CAfile', join(directory, 'ca.pem')]
@@ -176,6 +172,7 @@ t.test('an empty revocation list verifies and knows its number', { skip }, async
   t.equal(code, 0)
   t.match(stderr, 'verify OK')
   t.match(stdout.toString(), /No Revoked Certificates/)
+  t.match(stdout.toString(), /X509v3 CRL Number/)
 })
 
 t.test('keys and certificates as OpenSSL writes them', { skip }, async t => {

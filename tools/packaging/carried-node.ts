@@ -1,5 +1,5 @@
 /**
- * Fetches the Node.js that a Debian package carries. npm fetches the package that `packaging/node.json` names, and its content
+ * Fetches the Node.js that a package carries. npm fetches the package that `packaging/node.json` names, and its content
  * has to have the digest in that file. Only the program and its licence are used.
  */
 import { execFileSync } from 'node:child_process'
@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Debian's names of the machines that have such a package. */
-export const nodeArchitectures = ['amd64', 'arm64'] as const
+const nodeArchitectures = ['amd64', 'arm64'] as const
 
 type NodeArchitecture = (typeof nodeArchitectures)[number]
 
@@ -27,6 +27,14 @@ export interface NodePin {
   readonly packages: Readonly<
     Record<NodeArchitecture, { readonly name: string; readonly integrity: string }>
   >
+}
+
+/** The machines in a list such as `amd64,arm64`, in our order. Throws when it has another one. */
+export function machinesOf(list: string): readonly NodeArchitecture[] {
+  const asked = list.split(',').filter(word => word !== '')
+  const wrong = asked.find(word => !nodeArchitectures.some(known => known === word))
+  if (wrong === undefined) return nodeArchitectures.filter(name => asked.includes(name))
+  throw new Error(`--with-node=${wrong}: there are ${nodeArchitectures.join(' and ')}`)
 }
 
 /** The pin in a file. */

@@ -58,9 +58,22 @@ export function dependenciesOf(
 }
 
 function stage(product: Product, build: PackageBuild, place: string): void {
+  const { name } = product
+  const { direct, all } = dependenciesOf(build.root, build.files)
+  stageProgram(product, build, place)
+  const { license } = manifestOf(build.root)
+  const own = { name, version: build.version, license, dependencies: direct }
+  const packages = Object.fromEntries([['', own], ...all])
+  put(
+    join(place, 'npm-shrinkwrap.json'),
+    jsonText({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
+  )
+}
+
+/** Writes everything of a program but its dependencies: modules, launcher, manuals, templates, examples and package.json. */
+export function stageProgram(product: Product, build: PackageBuild, place: string): void {
   const { root } = build
   const { name } = product
-  const { direct, all } = dependenciesOf(root, build.files)
   const written = manifestOf(root)
   const manifest = {
     name,
@@ -69,16 +82,9 @@ function stage(product: Product, build: PackageBuild, place: string): void {
     ...Object.fromEntries(repeated.map(field => [field, written[field]])),
     bin: { [name]: `bin/${name}` },
     man: [`man/${name}.8`, `man/${name}.yaml.5`],
-    dependencies: direct,
+    dependencies: dependenciesOf(root, build.files).direct,
   }
   put(join(place, 'package.json'), jsonText(manifest))
-  const own = { name, version: build.version, license: written['license'], dependencies: direct }
-  const packages = Object.fromEntries([['', own], ...all])
-  put(
-    join(place, 'npm-shrinkwrap.json'),
-    jsonText({ name, version: build.version, lockfileVersion: 3, requires: true, packages }),
-  )
-
   for (const { path, from } of build.files) {
     if (path.startsWith('dist/')) put(join(place, path), readFileSync(from))
   }

@@ -24,7 +24,7 @@ const units = 'usr/lib/systemd/system'
 
 /** Documents of both programs. */
 const documentsOfBoth = documents(`
-  installing upgrading troubleshooting migration metrics glossary sizing compatibility disk-layout releasing
+  installing upgrading troubleshooting migration metrics glossary sizing compatibility
   recipes/README recipes/appliance
 `)
 
@@ -41,7 +41,8 @@ export const products: readonly Product[] = [
     documents: [
       ...documentsOfBoth,
       ...documents(`
-        configuration snapshots builds delay offline-sites several-machines paid-archives
+        configuration snapshots builds delay offline-sites other-package-managers several-machines
+        paid-archives
         recipes/ci-and-images recipes/netboot recipes/fai recipes/proxmox recipes/raspberry-pi-os
       `),
     ],
@@ -67,8 +68,8 @@ export const products: readonly Product[] = [
     documents: [
       ...documentsOfBoth,
       ...documents(`
-        authproxy authproxy-configuration authproxy-applications access-rules forward-auth identity-token
-        saml-comparison several-instances
+        authproxy authproxy-configuration authproxy-applications authproxy-failures access-rules forward-auth identity-token
+        several-instances
         recipes/entra-id recipes/okta recipes/keycloak recipes/ad-fs recipes/google-workspace
         recipes/shibboleth-idp recipes/simplesamlphp recipes/kubernetes recipes/several-applications
         recipes/traefik recipes/aws-load-balancer recipes/cloudflare recipes/compose

@@ -3,9 +3,9 @@
  * the npm packages that package-lock.json names for the program, and the Node.js that a Debian package brings. Pure.
  */
 
-import { createHash } from 'node:crypto'
 import type { Seconds } from '../../lib/async/clock.ts'
 import { jsonText } from '../../lib/json.ts'
+import { uuidOf } from '../../lib/uuid.ts'
 import type { NodePin } from './carried-node.ts'
 import { type LockedPackage, type LockedPackages, needsOf, placeOf } from './locked-packages.ts'
 
@@ -132,14 +132,4 @@ function hashOf(integrity: string): { readonly alg: string; readonly content: st
 function unique(components: readonly Component[]): Component[] {
   const byPurl = new Map(components.map(component => [component.purl, component]))
   return [...byPurl.values()].sort((a, b) => (a.purl < b.purl ? -1 : 1))
-}
-
-/** A UUID of the content, RFC 9562 section 5.8 (version 8), so that it does not change from build to build. */
-function uuidOf(text: string): string {
-  const digits = [...createHash('sha256').update(text).digest('hex').slice(0, 32)]
-  digits[12] = '8'
-  digits[16] = '8'
-  const hex = digits.join('')
-  const ends = [8, 12, 16, 20, 32]
-  return ends.map((end, index) => hex.slice(ends[index - 1] ?? 0, end)).join('-')
 }

@@ -8,15 +8,19 @@ import { dirname, join } from 'node:path'
 import { packageVersion } from '../../lib/package.ts'
 import { escapeHtml } from '../../lib/template.ts'
 import { codeHtml, documentHtml } from './documents.ts'
+import { frontPageHtml } from './front-page.ts'
 import { linkBetween, placeOf, sourceLinked } from './links.ts'
 import { manualHtml } from './manual-pages.ts'
-import { decisionsFolder, decisionsOf, picturesPage, sectionsOf } from './navigation.ts'
+import { decisionsFolder, decisionsOf, frontPage, picturesPage, sectionsOf } from './navigation.ts'
 import { headingsIn, type Page, pageHtml, type Site, textIn } from './page.ts'
 import { picturesHtml } from './pictures.ts'
 import { searchIndex } from './search-index.ts'
 
 /** Directory of the pictures, within the site. */
 export const picturesDirectory = 'pictures'
+
+/** The engine of the search, as a script that needs no modules: browsers load none by `file:`. */
+export const minisearch = 'node_modules/minisearch/dist/umd/index.js'
 
 /** Writes the site into a directory. Pictures that are there stay; everything else is replaced. Resolves to its pages. */
 export async function buildSite(root: string, directory: string): Promise<readonly Page[]> {
@@ -26,6 +30,7 @@ export async function buildSite(root: string, directory: string): Promise<readon
   const pictures = join(directory, picturesDirectory)
   for (const { source } of sections.flatMap(({ entries }) => entries)) {
     if (source === picturesPage) maker.put(source, 'Pictures', picturesHtml(pictures))
+    else if (source === frontPage) maker.front()
     else maker.add(source)
   }
   for (const { source } of decisionsOf(root)) maker.add(source)
@@ -37,6 +42,7 @@ export async function buildSite(root: string, directory: string): Promise<readon
   }
   await cp(join(root, 'tools/site/assets'), join(directory, 'assets'), { recursive: true })
   await cp(join(root, 'templates/operations/favicon.ico'), join(directory, 'assets/favicon.ico'))
+  await cp(join(root, minisearch), join(directory, 'assets/minisearch.js'))
   await writeFile(join(directory, 'assets/search-index.js'), searchIndex(pages))
   for (const source of maker.pictures) await copyInto(directory, source, root)
   for (const page of pages) await writeInto(directory, page.place, pageHtml(page, site))
@@ -56,6 +62,16 @@ class PageMaker {
 
   put(source: string, title: string, html: string): void {
     this.#pages.set(source, { place: placeOf(source, this.#root), source, title, html })
+  }
+
+  front(): void {
+    const source = 'docs/answers.md'
+    const answers = documentHtml(this.#read(source), {
+      link: href => this.#link(source, href, placeOf(frontPage, this.#root)),
+      picture: href => href,
+    }).replace(/^<h1[\s\S]*?<\/h1>\n/, '')
+    const link = (file: string) => this.#link(frontPage, file)
+    this.put(frontPage, 'cachesvc and authproxy', frontPageHtml(link, answers))
   }
 
   /** A page for a file or a folder of the repository, once. */
@@ -124,12 +140,12 @@ class PageMaker {
   }
 
   /** A link of a document as it stands in its page. What it leads to becomes a page as well. */
-  #link(source: string, href: string): string {
+  #link(source: string, href: string, place = placeOf(source, this.#root)): string {
     if (/^[a-z]+:/.test(href) || href.startsWith('#')) return href
     const [path = '', anchor] = href.split('#')
     const file = sourceLinked(source, path)
     this.add(file)
-    const link = linkBetween(placeOf(source, this.#root), placeOf(file, this.#root))
+    const link = linkBetween(place, placeOf(file, this.#root))
     return anchor === undefined ? link : `${link}#${anchor}`
   }
 

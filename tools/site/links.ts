@@ -7,7 +7,6 @@ import { dirname, join, posix } from 'node:path'
 
 /** The place of a file's page, relative to the root of the site: `docs/x.md` is `docs/x.html`. */
 export function placeOf(source: string, root: string): string {
-  if (source === 'README.md') return 'index.html'
   if (source.endsWith('.md')) return source.replace(/\.md$/, '.html')
   const folder = existsSync(join(root, source)) && statSync(join(root, source)).isDirectory()
   return folder ? `${source}/index.html` : `${source}.html`

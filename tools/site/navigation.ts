@@ -16,7 +16,8 @@ export interface Section {
   readonly entries: readonly Entry[]
 }
 
-/** The page of pictures is made from no file. */
+/** The first page and the page of pictures are made from no file. */
+export const frontPage = 'index'
 export const picturesPage = 'pictures'
 
 /** The list of decisions, and the folder it is made from. */
@@ -25,64 +26,66 @@ export const decisionsFolder = 'docs/decisions'
 type Listed = Readonly<Record<string, string>>
 
 const start: Listed = {
-  'README.md': 'What they are',
+  [frontPage]: 'Start',
+  'README.md': 'Overview',
   'docs/answers.md': 'Short answers',
+  'docs/installing.md': 'Install',
+  'docs/migration.md': 'Move from another program',
+  'docs/compared.md': 'Compared with others',
   [picturesPage]: 'Pictures',
-  'docs/installing.md': 'Installing',
-  'docs/migration.md': 'Moving from another program',
-  'docs/glossary.md': 'Words',
+  'docs/glossary.md': 'Glossary',
 }
 
 const cachesvc: Listed = {
-  'docs/comparison.md': 'Compared with no cache',
-  'docs/snapshots.md': 'An archive as of a day',
-  'docs/delay.md': 'Updates that wait',
-  'docs/builds.md': 'Builds that can be repeated',
-  'docs/offline-sites.md': 'Sites without a connection',
-  'docs/paid-archives.md': 'Archives with a password',
-  'docs/several-machines.md': 'Several machines',
+  'docs/delay.md': 'Delay updates (delay, hold)',
+  'docs/snapshots.md': 'Snapshots: pin a day',
+  'docs/builds.md': 'Reproducible builds',
+  'docs/offline-sites.md': 'Offline and air-gapped sites',
+  'docs/other-package-managers.md': 'dnf, zypper, apk and pacman',
+  'docs/paid-archives.md': 'Repositories with a password (credentials)',
+  'docs/several-machines.md': 'High availability: several machines',
+  'docs/configuration.md': 'All settings of cachesvc',
 }
 
 const authproxy: Listed = {
-  'docs/authproxy.md': 'Setting up',
-  'docs/authproxy-applications.md': 'Applications behind it',
-  'docs/access-rules.md': 'Who may do what',
-  'docs/forward-auth.md': 'An edge that asks',
-  'docs/identity-token.md': 'The signed identity',
-  'docs/several-instances.md': 'Several instances',
-  'docs/saml-comparison.md': 'Compared with others',
+  'docs/authproxy.md': 'Set up',
+  'docs/authproxy-applications.md': 'Applications',
+  'docs/access-rules.md': 'Access rules (access)',
+  'docs/forward-auth.md': 'Forward-auth: nginx, HAProxy, Caddy, …',
+  'docs/identity-token.md': 'Identity token (identity.token)',
+  'docs/several-instances.md': 'High availability: several instances (state)',
+  'docs/authproxy-configuration.md': 'All settings of authproxy',
 }
 
 const operating: Listed = {
   'docs/troubleshooting.md': 'Troubleshooting',
-  'docs/upgrading.md': 'Upgrading',
-  'docs/compatibility.md': 'What may change in 1.x',
-  'docs/releasing.md': 'Releases, and how to verify one',
+  'docs/upgrading.md': 'Upgrade',
   'docs/metrics.md': 'Metrics and alerts',
-  'docs/sizing.md': 'How large it must be',
-  'SECURITY.md': 'Security',
-  'CHANGELOG.md': 'Changes',
+  'docs/sizing.md': 'Sizing',
+  'docs/compatibility.md': 'What may change in 1.x',
+  'SECURITY.md': 'Report a vulnerability',
+  'CHANGELOG.md': 'Changelog',
 }
 
 const reference: Listed = {
-  'docs/configuration.md': 'Configuration of cachesvc',
-  'docs/authproxy-configuration.md': 'Configuration of authproxy',
   'man/cachesvc.8': 'cachesvc(8)',
   'man/cachesvc.yaml.5': 'cachesvc.yaml(5)',
   'man/authproxy.8': 'authproxy(8)',
   'man/authproxy.yaml.5': 'authproxy.yaml(5)',
-  'docs/life-of-a-request.md': 'The life of a request',
-  'docs/disk-layout.md': 'The cache directory',
-  'bench/results.md': 'Measured speed',
+  'docs/cachesvc-request.md': 'A request to cachesvc',
+  'docs/authproxy-failures.md': 'Failures of authproxy by code',
+  'docs/authproxy-request.md': 'A request to authproxy',
+  'docs/cachesvc-threats.md': 'Threat model of cachesvc',
+  'docs/authproxy-threats.md': 'Threat model of authproxy',
 }
 
 const design: Listed = {
   'docs/design.md': 'Design',
   [decisionsFolder]: 'Decisions',
-  'docs/threat-model.md': 'Threat model',
-  'docs/attack-suite.md': 'The attack suite',
-  'docs/apt-integration-tests.md': 'Tests of apt',
   'bench/README.md': 'How speed is measured',
+  'bench/results.md': 'Measured speed',
+  'bench/compared-apt.md': 'Compared with no cache',
+  'bench/compared-saml.md': 'Compared with other service providers',
   'CONTRIBUTING.md': 'Contributing',
 }
 
@@ -100,7 +103,7 @@ export function sectionsOf(root: string): readonly Section[] {
   const section = (title: string, pages: Listed): Section => ({
     title,
     entries: Object.entries(pages)
-      .filter(([source]) => source === picturesPage || existsSync(join(root, source)))
+      .filter(([source]) => isMade(source) || existsSync(join(root, source)))
       .map(([source, name]) => ({ source, title: name })),
   })
   return [
@@ -112,6 +115,11 @@ export function sectionsOf(root: string): readonly Section[] {
     section('Reference', reference),
     section('Design and decisions', design),
   ]
+}
+
+/** Whether a page is made from no file. */
+function isMade(source: string): boolean {
+  return source === frontPage || source === picturesPage
 }
 
 /** The decisions, which have a page each and stand in their list alone. */

@@ -30,6 +30,11 @@ export interface Site {
 /** Headings in the menu below the page at hand; more of them than this would hide the other pages. */
 const mostHeadings = 24
 
+/** What the search loads at its first use, in this order. */
+export const searchScripts = ['minisearch.js', 'search-engine.js', 'search-index.js'].map(
+  name => `assets/${name}`,
+)
+
 /** A whole page. */
 export function pageHtml(page: Page, { root, sections, version }: Site): string {
   const to = (place: string) => escapeHtml(linkBetween(page.place, place))
@@ -74,9 +79,9 @@ export function pageHtml(page: Page, { root, sections, version }: Site): string 
 </svg>
 <span>cachesvc and authproxy</span>
 </a>
-<search id="site-search" data-index="${to('assets/search-index.js')}" data-root="${to('index.html').replace(/index\.html$/, '')}" hidden>
+<search id="site-search" data-scripts="${searchScripts.map(to).join(' ')}" data-root="${to('index.html').replace(/index\.html$/, '')}" hidden>
 <label for="site-words">Search</label>
-<input id="site-words" type="search" autocomplete="off" spellcheck="false" aria-describedby="site-found">
+<input id="site-words" type="search" placeholder="Press / to search" autocomplete="off" spellcheck="false" aria-describedby="site-found">
 <div id="site-results" hidden>
 <p id="site-found" role="status"></p>
 <ol></ol>

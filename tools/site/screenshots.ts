@@ -1,17 +1,18 @@
 /**
- * Takes the pictures of the site and of README: cachesvc with requests of some machines to archives that a script plays, and `authproxy demo`.
- * Both programs are started as a user starts them. Everything stays on the loopback.
+ * Takes the pictures of the site and of README: cachesvc on a day of a network, with machines and archives that a script plays, and
+ * `authproxy demo`, started as a user starts it. Everything stays on the loopback.
  */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { type Clock, type Milliseconds, systemClock } from '../../lib/async/clock.ts'
 import { packageRoot } from '../../lib/package.ts'
+import { TestCache } from '../../test/fixtures/cache/cache.ts'
 import { freePort, isFree } from '../../test/fixtures/process/ports.ts'
 import { launchBrowser } from '../../test/fixtures/sso/browser.ts'
 import { Child } from '../../test/fixtures/sso/child.ts'
 import { pictureFile, type Scheme, type SubjectName, schemes, widths } from './pictures.ts'
-import { balancer, explainedUrl, playArchives, sendRequests } from './traffic.ts'
+import { balancer, explainedUrl, playArchives, sendDay } from './traffic.ts'
 
 const height = 800
 
@@ -118,44 +119,53 @@ const readmePictures: readonly ReadmePicture[] = [
   },
 ]
 
+/** The clock of the cache, which a script sets: its hours pass in seconds. Waits are as long as ever. */
+class DayClock implements Clock {
+  /** The hours until now. */
+  left = 23
+
+  now(): Milliseconds {
+    return systemClock.now() - this.left * 3_600_000
+  }
+
+  elapsed(): Milliseconds {
+    return systemClock.elapsed()
+  }
+
+  after(delay: Milliseconds, action: () => void): () => void {
+    return systemClock.after(delay, action)
+  }
+}
+
+/** The service within this process, because its clock is that of a day which a script plays. */
 async function ofCachesvc(photographer: Photographer): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), 'pictures-'))
   const archives = await playArchives()
   const port = await portLike(3142)
+  const clock = new DayClock()
+  const stops: Array<() => unknown> = []
   const settings = {
-    ...{
-      cache_directory: join(directory, 'cache'),
-      listen_address: '127.0.0.1',
-      listen_port: port,
-    },
+    ...{ listen: [`127.0.0.1:${port}`], freshness: {} },
     ...{ parent_proxy: `http://127.0.0.1:${archives.port}`, proxy_protocol: [balancer] },
     index: { hostnames: ['proxy.example.org'] },
   }
-  const file = join(directory, 'cachesvc.yaml')
-  // JSON is YAML.
-  await writeFile(file, JSON.stringify(settings))
-  const program = join(packageRoot(), 'bin/cachesvc')
   try {
-    const ready = ({ output }: Child) => output.includes('ready')
-    const service = await Child.start({ program, args: ['--config', file], ready })
-    try {
-      await sendRequests(port)
-      const pages = `http://127.0.0.1:${port}/_cachesvc/`
-      await photographer.take(async (page, shoot) => {
-        await page.goto(pages)
-        await shoot('cachesvc-overview')
-        await page.goto(`${pages}explain?url=${encodeURIComponent(explainedUrl)}`)
-        await shoot('cachesvc-explain')
-        await page.goto(`${pages}setup`)
-        await shoot('cachesvc-setup')
-      })
-    } finally {
-      await service.stop()
-    }
+    await TestCache.start({ teardown: stop => stops.unshift(stop) }, { settings, clock })
+    await sendDay(port, left => {
+      clock.left = left
+    })
+    const pages = `http://127.0.0.1:${port}/_cachesvc/`
+    await photographer.take(async (page, shoot) => {
+      await page.goto(pages)
+      await shoot('cachesvc-overview')
+      await page.goto(`${pages}explain?url=${encodeURIComponent(explainedUrl)}`)
+      await shoot('cachesvc-explain')
+      await page.goto(`${pages}setup`)
+      await shoot('cachesvc-setup')
+    })
   } finally {
+    for (const stop of stops.reverse()) await stop()
     archives.server.closeAllConnections()
     archives.server.close()
-    await rm(directory, { recursive: true })
   }
 }
 

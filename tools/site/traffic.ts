@@ -23,12 +23,21 @@ const names: Readonly<Record<string, readonly string[]>> = {
   [vendor]: ['pool/a/agent/agent_4.2.0_amd64.deb'],
 }
 
+/** Packages that machines install in the course of the day, an hour each; some that are asked for once. */
+const installed = (
+  'htop tmux vim jq rsync curl strace tcpdump nmap zsh gdb cmake ninja-build redis-server postgresql-17 php8.4 ruby3.3 golang-1.24 rustc ' +
+  'nodejs openjdk-21-jre ansible podman buildah'
+)
+  .split(' ')
+  .map((name, index) => `pool/main/${name.slice(0, 1)}/${name}/${name}_${index + 1}.2-1_amd64.deb`)
+
 /** Every file of the three archives by its URL. */
 function archiveFiles(): ReadonlyMap<string, Buffer> {
   const urls = new Map<string, Buffer>()
   for (const [base, paths] of Object.entries(names)) {
+    const all = base === debian ? [...paths, ...installed] : paths
     const packages = Object.fromEntries(
-      paths.map(path => [path, path.repeat(30_000 + 500 * path.length)]),
+      all.map(path => [path, path.repeat(30_000 + 500 * path.length)]),
     )
     const files = tinyArchive({ base: 'dists/stable', packages, packings: ['.gz'] })
     for (const [path, content] of files) urls.set(`${base}/${path}`, content)
@@ -58,15 +67,31 @@ function portOf(address: AddressInfo | string | null): number {
 /** The address of this machine that the balancer of the machines has. Connections from it name their client. */
 export const balancer = '127.0.0.2'
 
-/** The machines ask one after the other: an update each, then packages. */
-export async function sendRequests(port: number): Promise<void> {
-  const agent = 'Debian APT-HTTP/1.3 (3.0.3)'
-  for (const last of [11, 12, 13, 14, 21, 22]) {
-    const urls = Object.entries(names).flatMap(([base, paths]) => [
-      ...['Release', 'main/binary-all/Packages.gz'].map(name => `${base}/dists/stable/${name}`),
-      ...paths.filter((_, index) => (index + last) % 4 !== 0).map(path => `${base}/${path}`),
-    ])
-    for (const url of urls) await ask(port, { url, client: `10.20.0.${last}`, agent })
+const agent = 'Debian APT-HTTP/1.3 (3.0.3)'
+
+/** How many machines update in an hour of the day, from midnight on: a few at night, most in the morning. */
+const machinesInHour = [2, 1, 1, 1, 2, 3, 8, 10, 7, 6, 5, 6, 4, 6, 5, 5, 4, 3, 3, 2, 2, 3, 2, 2]
+
+/**
+ * A day of the network: each hour some machines update and upgrade, and a few install something. `begin` is called before each hour with
+ * the hours that are left, so that the clock of the cache can follow.
+ */
+export async function sendDay(port: number, begin: (left: number) => void): Promise<void> {
+  let machine = 0
+  for (let hour = 0; hour < 24; hour += 1) {
+    const left = 23 - hour
+    begin(left)
+    const now = new Date(Date.now() - left * 3_600_000).getUTCHours()
+    const fresh = installed[hour] ?? ''
+    for (let count = machinesInHour[now] ?? 1; count > 0; count -= 1) {
+      machine += 1
+      const client = `10.20.0.${11 + (machine % 40)}`
+      const urls = Object.entries(names).flatMap(([base, paths]) => [
+        ...['Release', 'main/binary-all/Packages.gz'].map(name => `${base}/dists/stable/${name}`),
+        ...paths.filter((_, index) => (index + machine) % 3 !== 0).map(path => `${base}/${path}`),
+      ])
+      for (const url of [...urls, `${debian}/${fresh}`]) await ask(port, { url, client, agent })
+    }
   }
   const gone = `${debian}/pool/main/c/curl/curl_8.14.1-1_amd64.deb`
   await ask(port, { url: gone, client: '10.20.0.14', agent })

@@ -144,7 +144,7 @@ const TABLE: Readonly<Record<Family, Lines>> = {
     ['X-Sendfile-Type', 'older Rack: chooses the field that a server in front obeys'],
     ['X-Accel-Redirect', 'nginx, where an application repeats it in its answer'],
     ['X-Sendfile', 'Apache, lighttpd, where an application repeats it'],
-    ['X-Reproxy-URL', 'Perlbal and its like, where an application repeats it'],
+    ['X-Reproxy-URL', 'Perlbal and similar, where an application repeats it'],
   ],
   host: [
     ['X-Forwarded-Host', 'Rack, Rails, Express, Spring, ASP.NET'],

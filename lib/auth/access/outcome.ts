@@ -4,7 +4,7 @@
  */
 import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
 
-/** What becomes of requests; docs/life-of-a-request.md explains each. */
+/** What becomes of requests; docs/authproxy-request.md explains each. */
 export const outcomes = [
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
   ...['login-script', 'own-page', 'refused', 'failed', 'client-gone', 'cut'],

@@ -59,11 +59,3 @@ function saysSo(fields: Fields): boolean {
   const length = fields.get('Content-Length') ?? '0'
   return mode === 'cors' && ['cross-site', 'same-site'].includes(site) && length === '0'
 }
-
-/**
- * The fields of a preflight that go to the backend. Those that could name a user are left out, because a program may have sent
- * the request.
- */
-export function withoutCredentials(fields: Fields): Fields {
-  return fields.where(name => !/^(?:cookie|authorization)$/i.test(name))
-}

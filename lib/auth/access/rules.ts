@@ -105,7 +105,7 @@ interface AccessQuestion {
 export interface Person {
   /** The value of X-Authproxy-User. */
   readonly subject: string
-  /** The attributes by canonical name (session/claim.ts), without empty ones. The groups are the attribute `groups`. */
+  /** The attributes by canonical name (config/claims.ts), without empty ones. The groups are the attribute `groups`. */
   readonly attributes: ReadonlyMap<string, readonly string[]>
   /**
    * The moment and the method of the person's authentication, when the identity provider names them (AuthnInstant,

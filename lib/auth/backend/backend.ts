@@ -5,7 +5,6 @@
 
 import type { Socket } from 'node:net'
 import type { Clock } from '../../async/clock.ts'
-import { continueWhenReady } from '../../async/ready.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { OriginClient } from '../../http/client/client.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -21,7 +20,6 @@ import type { OutcomeFacts } from '../access/outcome.ts'
 import { hostFor, type Place } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
-import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { ReadSession } from '../session/token.ts'
 import { readClientIdentity } from './client-identity.ts'
 
@@ -29,7 +27,6 @@ interface BackendOptions {
   readonly config: Config
   readonly clock: Clock
   readonly instanceId: string
-  readonly identity: Pick<SessionIdentity, 'of'>
   /** Fires when WebSockets and event streams are to end. */
   readonly closing: AbortSignal
   /** The backend adds the requests of WebSockets and event streams to this set, each as it arrived. */
@@ -47,6 +44,8 @@ export interface AdmittedRequest {
   readonly client: string
   /** The session of the request; undefined when the request passes without one. */
   readonly session: ReadSession | undefined
+  /** The fields that tell the application who asks; none without a session. */
+  readonly identity: Fields
   /** Whether the request passes because of its path alone, without a session or a token. */
   readonly public: boolean
 }
@@ -59,7 +58,7 @@ export interface Upgrade {
 
 /** The fields that go to the backend for a field block, and the facts they were made of. */
 interface Sent {
-  readonly identity: Fields | undefined
+  readonly identity: Fields
   readonly client: string
   readonly host: string
   readonly fields: Fields
@@ -140,25 +139,21 @@ export class Backend {
   /** Forwards a request, or the opening handshake of a WebSocket. Rejects with an OriginFailure. */
   send(admitted: AdmittedRequest, upgrade?: Upgrade): Promise<Response | TakenOver> {
     if (upgrade !== undefined) return this.#upgrade(admitted, upgrade)
-    const to = this.#forwarding(admitted)
-    const { request } = admitted
-    const sent =
-      to instanceof Promise ? to.then(ready => forward(request, ready)) : forward(request, to)
-    return sent.then(response => this.#answered(response, admitted))
+    return forward(admitted.request, this.#forwarding(admitted)).then(response =>
+      this.#answered(response, admitted),
+    )
   }
 
-  #answered(response: Response, admitted: AdmittedRequest): Response | Promise<Response> {
-    const { session } = admitted
+  #answered(response: Response, admitted: AdmittedRequest): Response {
+    const { session, identity } = admitted
     const fields = response.fields.through(harmlessAnswer)
     const content = withTrailers(this.#endless(response, admitted), this.#trailers)
     const asItCame = fields === response.fields && content === response.content
     const answered = asItCame ? response : { ...response, fields, content }
     if (response.status !== 431 || session === undefined) return answered
     // Request Header Fields Too Large: the reader of the log asks first how much of it is ours.
-    return continueWhenReady(this.#options.identity.of(session), ({ flat }) => {
-      const identityBytes = flat.reduce((sum, text) => sum + text.length + 2, 0)
-      return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
-    })
+    const identityBytes = identity.flat.reduce((sum, text) => sum + text.length + 2, 0)
+    return { ...answered, facts: { identityBytes } satisfies OutcomeFacts }
   }
 
   async #upgrade(
@@ -169,7 +164,7 @@ export class Backend {
     endless.add(admitted.original)
     const { tunnel } = config.timeouts
     const answer = await forwardUpgrade(admitted.request, {
-      ...(await this.#forwarding(admitted)),
+      ...this.#forwarding(admitted),
       socket,
       head,
       idle: tunnel === 0 ? Number.POSITIVE_INFINITY : tunnel,
@@ -188,14 +183,8 @@ export class Backend {
   }
 
   /** The target of the request and its fields: our own fields first, then those a client may send. */
-  #forwarding(admitted: AdmittedRequest): ForwardingOptions | Promise<ForwardingOptions> {
-    const { session } = admitted
-    const identity = session === undefined ? undefined : this.#options.identity.of(session)
-    return continueWhenReady(identity, lines => this.#forwardingWith(lines, admitted))
-  }
-
-  #forwardingWith(identity: Fields | undefined, admitted: AdmittedRequest): ForwardingOptions {
-    const { request, place, client, session, public: isPublic } = admitted
+  #forwarding(admitted: AdmittedRequest): ForwardingOptions {
+    const { request, place, client, session, identity, public: isPublic } = admitted
     const { connection } = request
     const { config, clock, instanceId } = this.#options
     const { scheme, host: name, port } = config.target
@@ -209,7 +198,8 @@ export class Backend {
         ...forwardingFields({ client, host, scheme: 'https' }),
       )
       const { basicAuth, stripped } = config.identityFields
-      const fields = backendFields(request.fields, { identity, own, basicAuth, stripped })
+      const isKnown = session !== undefined
+      const fields = backendFields(request.fields, { identity, isKnown, own, basicAuth, stripped })
       sent = { identity, client, host, fields }
       this.#sent.set(request.fields, sent)
     }

@@ -15,9 +15,10 @@ import type { Person } from '../access/rules.ts'
 import { attributeMeant, attributeNames } from '../config/loading/check-access.ts'
 import { loadConfig } from '../config/loading/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
+import type { LogJudge } from '../features/feature.ts'
+import { features } from '../features.ts'
+import { trialLines, tryRequest } from '../gate/trial.ts'
 import { instanceOf, placeOptions } from './arguments.ts'
-import { Replay } from './replay.ts'
-import { trialLines, tryRequest } from './trial.ts'
 
 export const access = {
   name: 'authproxy access',
@@ -101,7 +102,11 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
     const mend = attributeMeant(name, loaded.value.identity.claims)
     throw new WrongUsage(`--attribute: no attribute has the name ${quoteText(name)}; ${mend}`)
   }
-  if (options.log !== undefined) return replay(new Replay(loaded.value), options.log)
+  if (options.log !== undefined) {
+    const [judgeLog] = features.flatMap(({ judgeLog }) => judgeLog ?? [])
+    if (judgeLog === undefined) throw new WrongUsage('--log: this program was made without it')
+    return judge(judgeLog(loaded.value), options.log)
+  }
   const now = systemClock.now()
   const [asked = ''] = (path ?? '').split('?', 1)
   const trial = { method: options.method, path: asked, person: personOf(options, now), now }
@@ -125,7 +130,7 @@ function personOf(options: Line['options'], now: number): Person | undefined {
   return { subject: user, attributes, authnInstant: now - age, authnContext: context }
 }
 
-async function replay(log: Replay, file: string): Promise<ExitCode> {
+async function judge(log: LogJudge, file: string): Promise<ExitCode> {
   const input = file === '-' ? process.stdin : createReadStream(file)
   try {
     for await (const line of createInterface({ input, crlfDelay: Infinity })) log.take(line)

@@ -2,9 +2,16 @@
  * The command line of authproxy: its commands and options, and the text of `--help`.
  */
 import { basename, extname } from 'node:path'
-import { type CommandLine, type Program, pathOption, WrongUsage } from '../../command-line.ts'
-import { quoteText, type ReadResult, readFailure, readResult } from '../../config/reading.ts'
+import {
+  type CommandLine,
+  type Program,
+  pathOption,
+  WrongUsage,
+  withCommands,
+} from '../../command-line.ts'
+import { quoteText } from '../../config/reading.ts'
 import type { ConfigPlace } from '../config/loading/load-config.ts'
+import { features } from '../features.ts'
 
 export type Line = CommandLine<typeof authproxy>
 
@@ -26,14 +33,13 @@ export const placeOptions = {
   },
 } as const
 
-export const authproxy = {
+const core = {
   name: 'authproxy',
   usage: ['INSTANCE [OPTION]...', 'COMMAND [OPTION]...'],
   about:
     'Puts SAML single sign-on in front of one web application. Each instance has its configuration in a file of its name, or whole in the environment.',
   commands: {
     serve: { operands: '[INSTANCE]', summary: 'run the gateway; this is the default' },
-    doctor: { operands: '[INSTANCE]', summary: 'find what is wrong and say how to mend it' },
     explain: {
       operands: 'REFERENCE [INSTANCE]',
       // A failure page says `SAML-ERROR 1a2b3c4d-5`; people copy what they see.
@@ -68,12 +74,6 @@ export const authproxy = {
       of: ['socket-unit'],
       help: 'that of forwardAuth, for authproxy-checks@INSTANCE.socket',
     },
-    groups: {
-      value: 'NUMBER',
-      of: ['doctor'],
-      read: readGroups,
-      help: 'how many groups a user is in',
-    },
   },
   notes: `Environment: AUTHPROXY_DOMAIN, AUTHPROXY_PROXY_LISTEN_ADDRESS,
 AUTHPROXY_PROXY_TARGET_URL and AUTHPROXY_IDP_METADATA_URL or
@@ -87,11 +87,10 @@ Manuals: authproxy(8), authproxy.yaml(5).
 `,
 } as const satisfies Program
 
-function readGroups(text: string): ReadResult<number> {
-  return /^\d{1,5}$/.test(text)
-    ? readResult(Number(text))
-    : readFailure(`found ${quoteText(text)}, expected a number such as 150`)
-}
+/** The commands of features. */
+export const addedCommands = features.flatMap(({ commands = [] }) => commands)
+
+export const authproxy = withCommands(core, addedCommands)
 
 /**
  * The instance a command line means: the instance it names, the instance of the file it names, or `default`. Throws WrongUsage.

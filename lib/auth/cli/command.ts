@@ -16,20 +16,22 @@ import { printable } from '../../log/redact.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
 import type { Config } from '../config/config.ts'
 import { type LoadedConfig, loadConfig } from '../config/loading/load-config.ts'
-import { type Diagnosis, dayOf, linesOf, sumUp, wrongFinding } from '../doctor/check.ts'
+import type { StartFinding, UsableConfig } from '../features/feature.ts'
+import { features } from '../features.ts'
 import { failuresFile } from '../pages/failure-records.ts'
-import { instanceOf, type Line } from './arguments.ts'
+import { addedCommands, instanceOf, type Line } from './arguments.ts'
 
 /** Runs a command that needs the configuration of an instance; answers the exit code. */
-export async function command(line: Line): Promise<ExitCode> {
+export async function command(line: Line): Promise<number> {
   const { run, operands, options } = line
   const place = { ...instanceOf(line), environment: process.env }
   const load = () => loadConfig(place)
   if (run === 'socket-unit') return printSocketUnit(await load(), options.checks)
   const loaded = await load()
   for (const note of loaded.notes) await tell(note, 'info')
-  // The doctor prints the warnings among its own findings.
-  const told = loaded.ok && run === 'doctor' ? [] : loaded.warnings
+  const added = addedCommands.find(({ name }) => name === run)
+  // A command of a feature tells the warnings in its own way.
+  const told = loaded.ok && added !== undefined ? [] : loaded.warnings
   for (const warning of told) await tell(`warning: ${warning}`, 'warn')
   if (!loaded.ok) {
     const count = loaded.problems.length
@@ -48,6 +50,7 @@ export async function command(line: Line): Promise<ExitCode> {
   const config = loaded.value
   if (options['check-config']) return checkAround(loaded)
   if (options['dump-config']) return dumpConfig(loaded)
+  if (added !== undefined) return added.run(line, { loaded })
   switch (run) {
     case 'status':
     case 'reload': {
@@ -56,8 +59,6 @@ export async function command(line: Line): Promise<ExitCode> {
     }
     case 'rotate-keys':
       return rotate(config, options.now)
-    case 'doctor':
-      return examine(loaded, options.groups)
     case 'explain': {
       const [reference = ''] = operands
       const { lockOf } = await import('../keys/dynamic-file.ts')
@@ -77,7 +78,7 @@ export async function command(line: Line): Promise<ExitCode> {
 
 /** Runs the daemon until it is told to stop; `load` loads the configuration again. */
 async function serveInstance(
-  { value: config, from }: LoadedConfig & { readonly ok: true },
+  { value: config, from }: UsableConfig,
   load: () => Promise<LoadedConfig>,
 ): Promise<ExitCode> {
   traceSources()
@@ -87,14 +88,15 @@ async function serveInstance(
   // Threads begin later and take this size. The garbage of one message fits in the young generation, so it is collected there
   // and never moves to the old one.
   setFlagsFromString('--max-semi-space-size=4')
-  const [{ startService }, { serve }, { createLog }, { hostName }] = await Promise.all([
+  const [{ startService }, { serve }, { createLog }] = await Promise.all([
     import('../service.ts'),
     import('../../daemon.ts'),
     import('../../log/log.ts'),
-    import('../doctor/checks/neighbours.ts'),
   ])
   const log = createLog({ level: config.log.level })
-  for (const { found } of [(await hostName({ config, from })) ?? []].flat()) log.warn(found)
+  for (const { warnings } of features) {
+    for (const warning of (await warnings?.(config, from)) ?? []) log.warn(warning)
+  }
   const reload = async () => {
     const again = await load()
     for (const warning of again.warnings) log.warn(warning)
@@ -139,34 +141,19 @@ const howToExplain =
   'explain takes the reference of a page, and the instance after it: authproxy explain REFERENCE INSTANCE'
 
 /** The checks of `--check-config` beyond the settings: the files the service reads at start, and the places it writes to. */
-async function checkAround({
-  value: config,
-  from,
-}: LoadedConfig & { readonly ok: true }): Promise<ExitCode> {
-  const [keys, idp, neighbours, backend, { readBrand }] = await Promise.all([
-    import('../doctor/checks/keys.ts'),
-    import('../doctor/checks/idp.ts'),
-    import('../doctor/checks/neighbours.ts'),
-    import('../doctor/checks/backend.ts'),
-    import('../pages/page.ts'),
-  ])
-  const machine = { clock: systemClock, random: randomBytes }
-  const of = { config, from, warnings: [], groups: undefined, ...machine }
+async function checkAround(loaded: UsableConfig): Promise<ExitCode> {
+  const { value: config, from } = loaded
+  const { readBrand } = await import('../pages/page.ts')
   const logo = readBrand(config).then(
-    () => [],
-    error => wrongFinding(explainError(error), 'make it readable for the user of the service'),
+    (): readonly StartFinding[] => [],
+    error => {
+      const mend = 'make it readable for the user of the service'
+      return [{ state: 'wrong', found: explainError(error), mend }] as const
+    },
   )
-  const found = await Promise.all([
-    neighbours.hostName(of),
-    keys.file(of),
-    keys.owners(of),
-    idp.availability(of),
-    backend.authorities(of),
-    backend.clientCertificate(of),
-    backend.groupNames(of),
-    logo,
-  ])
-  const bad = found.flatMap(one => one ?? []).filter(({ state }) => state !== 'right')
+  const all = features.map(async ({ findings }) => (await findings?.(loaded)) ?? [])
+  const found = await Promise.all([...all, logo])
+  const bad = found.flat().filter(({ state }) => state !== 'right')
   for (const { state, found, mend = '' } of bad) {
     await tell(`${state === 'wrong' ? '' : 'warning: '}${printable(found)}; ${printable(mend)}`)
   }
@@ -176,7 +163,7 @@ async function checkAround({
 }
 
 /** Prints every setting with its source: the file, or its variable of the environment. */
-async function dumpConfig({ from }: LoadedConfig): Promise<ExitCode> {
+async function dumpConfig({ from }: UsableConfig): Promise<ExitCode> {
   const [{ dumpSettings }, { problemPlace, readEnvironment }, { settings }] = await Promise.all([
     import('../../config/dump.ts'),
     import('../config/environment.ts'),
@@ -212,10 +199,10 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
   await saveDynamicConfig(configPath, after)
   await print(`${configPath}: new keys; a running instance uses them within a second\n`)
   if (before !== undefined) {
-    const until = dayOf(making.now + keyOverlap)
+    const until = day(making.now + keyOverlap)
     const checked = atOnce
       ? 'If it verifies our signatures (signed requests, logout), do so now: the new key signs from this moment on.'
-      : `If it verifies our signatures (signed requests, logout), do so by ${dayOf(samlSigns(making.now, keyOverlap))}, when signing switches to the new key. If it accepts only one certificate, replace it at the moment you run authproxy rotate-keys --now.`
+      : `If it verifies our signatures (signed requests, logout), do so by ${day(samlSigns(making.now, keyOverlap))}, when signing switches to the new key. If it accepts only one certificate, replace it at the moment you run authproxy rotate-keys --now.`
     await print(
       `Sessions go on, and so do logins under way. Update the metadata at the identity provider by ${until}: it fetches ${config.baseUrl}/saml/metadata.xml again, or you give it ${config.baseUrl}/saml/certificate.crt.\n${checked}\n`,
     )
@@ -223,20 +210,9 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
   return exitCodes.success
 }
 
-async function examine(
-  { value: config, from, warnings }: LoadedConfig & { readonly ok: true },
-  groups: number | undefined,
-): Promise<ExitCode> {
-  const doctor = await import('../doctor/checks/examine.ts')
-  const found: Diagnosis[] = []
-  const examination = { config, from, warnings, groups, clock: systemClock, random: randomBytes }
-  for await (const diagnosis of doctor.examine(examination)) {
-    found.push(diagnosis)
-    await print(`${linesOf(diagnosis).join('\n')}\n`)
-  }
-  const { line, exitCode } = sumUp(found)
-  await print(`\n${line}\n`)
-  return exitCode
+/** The day of a moment, in UTC. */
+function day(moment: number): string {
+  return new Date(moment).toISOString().slice(0, 10)
 }
 
 function tell(line: string, level: LogLevel = 'error'): Promise<void> {

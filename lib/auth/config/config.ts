@@ -134,7 +134,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   }
 }
 
-/** The attributes under `identity.attributes`, in the form of the known ones (session/claim.ts). */
+/** The attributes under `identity.attributes`, in the form of the known ones (config/claims.ts). */
 export function ownClaims({ attributes }: SettingValues['identity']) {
   return attributes.map(({ name, from, list }) => {
     const field = `${name.charAt(0).toUpperCase()}${name.slice(1)}`

@@ -14,7 +14,7 @@ export interface NamedField {
   readonly from: readonly string[]
   /** The text between the members of a list. In a member this text and the characters of `encoded` are percent-encoded. */
   readonly separator: string
-  /** The form of the value; undefined when the attribute's claim decides (session/claim.ts). */
+  /** The form of the value; undefined when the attribute's claim decides (config/claims.ts). */
   readonly form: 'list' | 'json' | 'first' | undefined
   /** Characters that the reader takes for a separator, too. */
   readonly encoded?: string

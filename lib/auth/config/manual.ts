@@ -15,7 +15,7 @@ export const authproxyManual: SettingFile = {
   introduction: [
     heading('Description'),
     'Each instance of authproxy has a configuration of its own: the file `/etc/authproxy/INSTANCE.yaml`, another one named by `--config`, or the environment.',
-    'The environment is used alone when it is complete: `AUTHPROXY_DOMAIN`, `AUTHPROXY_PROXY_LISTEN_ADDRESS`, `AUTHPROXY_PROXY_TARGET_URL`, and `AUTHPROXY_IDP_METADATA_URL` or `AUTHPROXY_IDP_METADATA_FILE`. Otherwise the file is used alone; the two are never merged, and the start says which of them counts and what was missing. The variable of every setting stands with it below; lists are separated by commas.',
+    'The environment is used alone when it is complete: `AUTHPROXY_DOMAIN`, `AUTHPROXY_PROXY_LISTEN_ADDRESS`, `AUTHPROXY_PROXY_TARGET_URL`, and `AUTHPROXY_IDP_METADATA_URL` or `AUTHPROXY_IDP_METADATA_FILE`. Otherwise the file is used alone; the two are never merged, and the start says which of them counts and what was missing. Each setting names its variable; lists are separated by commas.',
     'The file is YAML 1.2 in UTF-8, indented with spaces. Unknown settings are errors. `sudo -u authproxy authproxy INSTANCE --check-config` tells everything that is wrong at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays. Each setting says whether a change needs a reload or a restart; a new `proxy.targetURL` waits with a new `domain` or `proxy.listenAddress`.',
     heading('Values'),
     entry(

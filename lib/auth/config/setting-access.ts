@@ -123,11 +123,11 @@ export const access = listOfGroups(
       'Methods the rule is for, in capitals. HEAD goes with GET.',
     ),
     allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
-      '`signed-in` lets in all who are signed in. `anyone` lets in those who are not as well; the backend is told who asks when a session says so. `nobody` lets no person in. A list of descriptions lets in those whom one of them fits: it names attributes of the session (`groups`, `department`, …; `users` is the name the backend is told), each with a value or a list of values, of which the person has to have one. All attributes of a description have to fit. Values are compared letter by letter; `*` stands for any text.',
+      '`signed-in` lets in all who are signed in. `anyone` also lets in those who are not; `nobody` lets no person in. A list of descriptions lets in those who fit one of them: a description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values, and all must fit. Values are compared letter by letter; `*` means any text.',
     ),
     login: optionalSetting(login, 'any login').says(
-      'What the login has to be like, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: the person has authenticated at the identity provider within this time; otherwise the identity provider is asked to have them do so anew (ForceAuthn). `context`: the authentication context the identity provider has to name, a URI or a list of them, exactly; it is asked for when the session has another. `mfa` stands for `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
-      'The person comes back to the same page, with the form they were about to send. Sessions that were made before the version with this setting count as neither.',
+      'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
+      'The person comes back to the same page, with the form they were about to send.',
     ),
     message: optionalSetting(message).says(
       'A line that a person who is refused reads on the page, in whatever language you write it.',
@@ -135,9 +135,9 @@ export const access = listOfGroups(
   },
   'access:\n  - path: /metrics/\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
-  'Who may do what: rules, of which the first whose path and method match decides. When none matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` explains it by examples; `authproxy access` tries it out.',
+  'Who may do what: the first rule whose path and method match decides. When no rule matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` has examples; `authproxy access` tries them out.',
   '`passthroughPaths` and `passthroughTokens` are judged before, and pass whatever the rules say.',
-  'Where any rule restricts, a path that two servers could read differently (encoded or repeated separators, dot segments, semicolons, backslashes, characters that become such) is answered with 400; so is one that differs from the path of a stricter rule in nothing but capitals, accents, a slash at its end or the like, because some applications take the two for one.',
+  'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by capitals, accents, a slash at its end or the like.',
 )
 
 /** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */

@@ -55,14 +55,14 @@ export const forwardAuth = group(
       .needsRestart('forwardAuth.listen')
       .needs('forwardAuth.edge', 'name the one that asks: nginx, traefik, caddy, envoy or haproxy')
       .says(
-        'Where checks are answered, at `/check` alone: `unix:/PATH` for a socket in the file system, or an address with a port. Never where browsers can connect. The rules, sessions and pages are those of the gateway; logins, logouts and `/__authproxy/` stay at `proxy.listenAddress`, where the edge has to route `/saml/` and what begins with `/__authproxy`.',
-        'Every program of the machine may connect to the socket, as to a port of 127.0.0.1; permissions of its directory make that narrower. The packaged service has `/run/authproxy` for it.',
-        'The edge sends requests past authproxy, so forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, a session is kept alive by pages that are opened (at `/__authproxy/renew`) and not by scripts, and the application must not be reachable past the edge. Where that matters, let the gateway forward the requests.',
+        'Where checks are answered, only at `/check`: `unix:/PATH` for a socket in the file system, or an address with a port. Browsers must never reach it. Logins, logouts and `/__authproxy/` stay at `proxy.listenAddress`, where the edge must route `/saml/` and paths that begin with `/__authproxy`.',
+        'Every local program may connect to the socket, unless the permissions of its directory prevent that. The packaged service has `/run/authproxy` for it.',
+        'Forms of a POST are not kept over a login, WebSockets and event streams do not end with the session, and the application must not be reachable past the edge (`docs/forward-auth.md`).',
       ),
     edge: optionalSetting(oneOf(...edges), 'none: required with `listenAddress`')
       .needs('forwardAuth.listenAddress')
       .says(
-        'The edge that asks. It decides which one field names the method, the path and the host of a request: `X-Original-Method`, `X-Original-URI` and `X-Original-Host` for nginx and HAProxy; `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` for Traefik and Caddy; for Envoy the line of the check itself behind `/check`, and `Host`. Each has to be there once; a check without it is answered with 400, which lets nothing pass. The last address in `X-Forwarded-For` that is none of `trustedProxies` is the client.',
+        'The reverse proxy that asks. It decides which one field names the method, the path and the host of a request; a check without it, or with it twice, is answered with 400. The last address in `X-Forwarded-For` that is not among `trustedProxies` is the client (`docs/forward-auth.md`).',
       ),
     trustedProxies: setting(
       listOf(network, 'networks'),

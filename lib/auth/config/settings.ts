@@ -69,7 +69,7 @@ export const settings = group('', {
   idpMetadataURL: optionalSetting(url, 'none: this or `idpMetadataFile` is required')
     .needsRestart('saml.idpMetadata', 'saml.metadataCacheFile')
     .says(
-      'URL of the metadata of the identity provider. It is fetched at start, then every 30 minutes, or up to 3 minutes sooner, so that instances that were started together do not ask together. Its `cacheDuration`, and half of what is left until its `validUntil`, make that sooner: 5 minutes after the last time at the least, or a minute when it ends soon or has ended. Only status 200 is accepted, within 30 seconds and up to 10 MiB, and 304 when the server gave an `ETag` or `Last-Modified` before. What was fetched last is kept beside the dynamic configuration, so a start succeeds while the address cannot be reached; the copy of another URL is not used.',
+      'URL of the metadata of the identity provider. It is fetched at start and every 30 minutes, or sooner if its `cacheDuration` or `validUntil` asks for that. Only status 200 is accepted, within 30 seconds and up to 10 MiB. The last document is kept, so a start succeeds while the address cannot be reached.',
     ),
   idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required')
     .needsRestart('saml.idpMetadata')
@@ -84,8 +84,8 @@ export const settings = group('', {
     .needsRestart('saml.idpMetadataProxy')
     .noEffectWithout('idpMetadataURL')
     .says(
-      'HTTP proxy by which `idpMetadataURL` is fetched, where this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
-      'Requests of users never go by way of it; `authproxy doctor` asks the identity provider for its clock by it too. The variables `HTTPS_PROXY`, `https_proxy` and their like have no effect; the log says so at the start when one is set and this setting is not.',
+      'HTTP proxy through which `idpMetadataURL` is fetched, if this machine cannot reach the identity provider itself: `http://USER:PASSWORD@HOST:PORT`, user and password percent-encoded or left out. They are never logged. The default port is 80. An https address is fetched through a tunnel (CONNECT), in which the proxy can change nothing.',
+      'Requests of users never go through it. `HTTPS_PROXY` and similar variables have no effect.',
     ),
   idpMetadataProxyFile: optionalSetting(secretPlace, 'none')
     .needsRestart('saml.idpMetadataProxy')
@@ -134,7 +134,7 @@ export const settings = group('', {
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
       paths: optionalSetting(listOf(rulePath, 'paths'), 'all').says(
-        'Paths the token is for, compared as those of `access`: one that ends with `/` means all below. A path that servers read in different ways is none of them.',
+        'Paths the token is for, compared as those of `access`: one that ends with `/` means all below. A path that servers read in different ways never matches.',
       ),
       methods: optionalSetting(listOf(method, 'methods'), 'all').says(
         'Methods the token is for, in capitals. HEAD goes with GET.',
@@ -145,21 +145,21 @@ export const settings = group('', {
     },
     'passthroughTokens:\n  - name: monitoring\n    sha256: THE-64-DIGITS-OF-SHA256SUM\n    expires: 2030-12-31',
   ).says(
-    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. A request that is none of those a token is for is refused as if it had no right token. Rules of `access` do not concern requests with a token. This header never reaches the backend.',
+    'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. Any other request with the token is refused as if the token were wrong. Rules of `access` do not concern requests with a token. This header never reaches the backend.',
   ),
   access,
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),
   cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
-    'What becomes of CORS preflights: the OPTIONS requests, without any cookie, by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, as every request without a session is answered, so such a page can make simple calls alone. `pass` sends them to the application, which decides; they never carry an identity, cookies or credentials. The call itself needs a session as always, and has one only when its page is of the same site.',
-    'Nothing else passes by it: not an OPTIONS request without `Origin` and `Access-Control-Request-Method`, with content, from our own origin, or with a method in another header or in the query; no path that servers read in different ways; no WebSocket. Where rules of `access` let no person use OPTIONS or the announced method there, it does not pass either.',
+    'What happens to CORS preflights, the OPTIONS requests by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, so such a page can make only simple calls. `pass` sends them to the application without identity, cookies or credentials. The call itself needs a session as always.',
+    'Only a genuine preflight passes: with `Origin` and `Access-Control-Request-Method`, without content, for an unambiguous path, and where the rules of `access` let some person use that method.',
   ),
   configPath: optionalSetting(absolutePath, '`/var/lib/authproxy/INSTANCE.json`')
     .needsRestart('configPath', 'saml.metadataCacheFile', 'saml.usedIdsPath')
     .says(
-      'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory has to exist and to be writable. No two instances may share a file: the second does not start, and names the process that has it. The socket beside the file, `INSTANCE.json.lock.N`, is the lock.',
-      'Deleting or replacing the file makes every session and every login under way invalid at once, and gives the identity provider a new certificate to know; `sudo -u authproxy authproxy rotate-keys INSTANCE` makes new keys and keeps all sessions valid.',
+      'The dynamic configuration: the keys of sessions and of SAML, written by the service itself. The directory must exist and be writable. Two instances cannot share a file: the second does not start. The socket `INSTANCE.json.lock.N` is the lock.',
+      'Deleting the file ends every session and login at once, and the identity provider then needs the new certificate; `sudo -u authproxy authproxy rotate-keys INSTANCE` makes new keys and keeps all sessions valid.',
     ),
 
   proxy: group('Addresses: where authproxy listens, and where it forwards to.', {
@@ -184,7 +184,7 @@ export const settings = group('', {
       absolutePath,
       'the authorities that Node.js trusts, those of `NODE_EXTRA_CA_CERTS` included',
     ).says(
-      'PEM file with authorities that the backend’s certificate may come from, besides those that Node.js comes with.',
+      'PEM file with CAs that the backend’s certificate may come from, in addition to those of Node.js.',
     ),
     targetServerName: optionalSetting(serverName, 'the host of `targetURL`')
       .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
@@ -218,7 +218,7 @@ export const settings = group('', {
         'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
       ),
     webSocketOrigins: setting(listOf(webOrigin, 'web origins'), []).says(
-      'Origins, besides our own, whose pages may open WebSockets with the session of a user.',
+      'Other origins whose pages may open WebSockets with the session of a user.',
     ),
   }),
 
@@ -229,10 +229,10 @@ export const settings = group('', {
       'Longest time a session lasts, even when it is used. It ends earlier when the identity provider says so. WebSockets, event streams and long downloads end with it.',
     ),
     idle: setting(duration('1m', '30d'), '4h').says(
-      'Idle timeout of a session: it ends when it is not used for so long, and at most a tenth of that (30 seconds where that is more) earlier, since the cookie is renewed no more often. Every request counts as use from the moment it arrives, except those whose answer says that caches may keep it for others (`public`, `s-maxage`, `immutable`), and WebSockets, which cannot renew a cookie. What is under way is never cut for this: uploads, downloads and WebSockets last until the logout, or `session.lifetime`.',
+      'Idle timeout of a session: it ends when it is not used for so long, or up to a tenth of that (30 seconds if that is more) earlier, because the cookie is not renewed more often. Every request counts as use when it arrives, except those whose answer shared caches may keep (`public`, `s-maxage`, `immutable`), and WebSockets. Transfers under way are not cut for this.',
     ),
     browser: setting(oneOf('optional', 'required'), 'optional').says(
-      'Who has to send the cookie `__Host-authproxy_browser`, which each browser has from its first login on, beside the session. A browser always has to, so that no neighbour under the parent domain can set a session of its own in one: a request with `Sec-Fetch-Site` or `Sec-Fetch-Dest`, and a WebSocket with an `Origin`. `optional` lets programs, such as scripts and health checks, send the cookie `__authproxy_session` alone; with `required` they have to send both. A session of another browser is refused in any case.',
+      'Who must send the cookie `__Host-authproxy_browser` beside the session. A browser always must, so that a neighbour under the parent domain cannot set its session there. `optional` lets programs, such as scripts and health checks, send only `__authproxy_session`; with `required` they must send both.',
     ),
     cookieSize: setting(size('4K', '16K'), '8K').says(
       'The size of a session in the browser. What does not fit one cookie is spread over several; what exceeds this is refused with a page that names the largest attributes. Edges and backends have limits of their own, often 8K for all cookies.',
@@ -258,7 +258,7 @@ export const settings = group('', {
       },
       'identity:\n  attributes:\n    - name: costCentre\n      from: [urn:example:cost-centre]',
     ).says(
-      'Attributes besides the known ones, or more names for those.',
+      'Additional attributes, or more names for the known ones.',
       'A change of `attributes`, `only`, `looseNames`, `groups`, `groupForm`, `stripDomains` or the path under `rename` ends the sessions that were made before it, so that their users log in again.',
     ),
     only: optionalSetting(listOf(attributeName, 'attribute names'), 'all known attributes').says(
@@ -289,23 +289,23 @@ export const settings = group('', {
       'authproxy',
       'identity:\n  names:\n    - webauth\n    - field: X-Team\n      from: [department, organisation]\n    - { field: X-Roles, from: roles, form: list, separator: "|" }',
     ).says(
-      'Names of the headers in which the application reads who asks. `authproxy`: `X-Authproxy-User` and its relatives. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. Several, and headers of your own, stand in a list; then `authproxy` is sent only when the list has it.',
-      'A header of your own has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes, of which the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space; in a value it is percent-encoded), `json` (a list in JSON, in ASCII), or `first` (the first value alone). Lists such as `groups` are a `list` unless told, all else is `first`. `identity.encoding` and `identity.fieldSize` hold for these headers too.',
-      'Headers of all these names, and your own, are removed from what clients send, in every spelling that reads the same, whichever are in force. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
+      'Names of the headers in which the application reads who asks. `authproxy`: `X-Authproxy-User` and others. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. For several, or your own headers, write a list; then `authproxy` is sent only if the list has it.',
+      'Your own header has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes; the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space), `json` (a list in JSON, in ASCII), or `first` (only the first value). Lists such as `groups` are a `list` by default, all else is `first`.',
+      'Headers of all these names, and your own, are removed from what clients send, in every spelling. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
     ),
     rename: optionalSetting(
       absolutePath,
       'none',
       'identity:\n  rename: /etc/authproxy/groups.txt',
     ).says(
-      'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Empty lines and lines that begin with `#` do not count; at most 4 MiB and 100,000 lines. What is sent is compared without regard to case. Rules of `access`, `identity.groups` and the application see the names; a group that is not in the file stays as it was sent, unless that is one of the names of the file: such a group is left out, so that no one becomes a member by what a group is called.',
-      'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake is not taken: the one before stays in force, the log and `authproxy status` say so, with the line. At the start, and on a reload that names another file, a mistake is an error.',
+      'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Case is ignored in what is sent. Rules of `access`, `identity.groups` and the application see the names. A group that is not in the file stays as it was sent, but is left out if it is called like a name in the file.',
+      'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake changes nothing; the log and `authproxy status` name the line. At the start a mistake is an error.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
       'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
     ),
     fieldSize: setting(size('256', '512K'), '64K').says(
-      'Longest value of one header. A longer one is not sent at all, never in part; its name stands in `X-Authproxy-Omitted`.',
+      'Longest value of one header. A longer one is not sent at all; its name is in `X-Authproxy-Omitted`.',
       'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
     ),
     token: setting(boolean, false).says(
@@ -319,8 +319,8 @@ export const settings = group('', {
 
   login: group('How a login begins in a browser.', {
     status: setting(loginStatus, 401).says(
-      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 where the edge puts pages of its own in the place of error pages and cannot be changed (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
-      'It costs this: a service worker that stores every navigation may store the page that begins a login, and the edge goes on replacing all other error pages, so that a person who is refused has no reference to give. Calls of scripts and programs are answered as before.',
+      'Status of the page that begins a login. With 401 no service worker or cache takes it for a page of the application. Set 302 if the edge replaces error pages with its own and cannot be changed (`docs/authproxy.md`): the person is then redirected to `/__authproxy-redirect`, which answers 200.',
+      'The price: a service worker that stores every navigation may store the page that begins a login, and the edge still replaces all other error pages.',
     ),
   }),
 
@@ -334,7 +334,7 @@ export const settings = group('', {
       'Their RelayState may be a path or an address of this host, where the user arrives then: also in capitals, with `http:`, with spaces or letters beyond ASCII, or percent-encoded as a whole. Anything else leads to `/`, and the log says so.',
     ),
     forceAuthn: setting(boolean, false).says(
-      'Whether the identity provider is asked to have the user log in anew each time.',
+      'Whether the identity provider must have the user log in again each time.',
     ),
     authnContext: setting(listOf(text, 'URIs'), []).says(
       'Authentication contexts that are asked for. Usually none is needed.',
@@ -358,7 +358,7 @@ export const settings = group('', {
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
     ),
-    metadataValidity: optionalSetting(duration('1d', '365d'), 'none: valid without an end').says(
+    metadataValidity: optionalSetting(duration('1d', '365d'), 'none: valid for ever').says(
       'For how long our own metadata is valid from the moment it is fetched: its `validUntil`. Set it only when the identity provider fetches the metadata by itself: one that was given the document by hand may refuse every login after that moment.',
     ),
     metadataCacheDuration: optionalSetting(
@@ -371,8 +371,8 @@ export const settings = group('', {
       'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',
     ),
     replaySize: setting(size('0', '8M'), '1M').says(
-      'Largest form, files included, that is kept over a login. When a form comes without a session, because that has ended or there was none yet, the service keeps the form in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
-      'Only forms of pages of this host are kept. Other requests with content (a larger form, a form of another site, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, at most four forms for each user, and 16 MiB for browsers that have not been signed in before, at most four for each network; a restart loses them.',
+      'Largest form, files included, that is kept over a login. When a form comes without a session, the service keeps it in memory, encrypted with a key that only the browser has, and sends it once, unchanged, after the login. Where the browser has been signed in before, only the same user can send it. 0 keeps none.',
+      'Other requests with content (a larger form, JSON) get a 401 that says that the request was not kept. Some 32 MiB are kept for all users together, four forms for each user; a restart loses them.',
     ),
   }),
   pages,
@@ -417,7 +417,7 @@ export const settings = group('', {
         .noEffectWithout('state.url')
         .says('File with the password of the sentinels.'),
       onOutage: setting(oneOf('continue', 'refuse'), 'continue').says(
-        'What becomes of logins while the store is away. `continue` accepts the answer to a login that was begun here, checked against the IDs this instance has seen; a login begun at the identity provider is refused with a page that asks to try again. `refuse` refuses both. Sessions go on in any case.',
+        'What happens to logins while the store is away. `continue` accepts the answer to a login that was begun here, checked against the IDs this instance has seen; a login begun at the identity provider is refused with a page that asks to try again. `refuse` refuses both. Sessions go on in any case.',
       ),
     },
   ),
@@ -468,7 +468,7 @@ export const settings = group('', {
     drain: setting(duration('0s', '10m'), '30s')
       .needsRestart()
       .says(
-        'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more. WebSockets and event streams end then and are not waited for.',
+        'Time limit for running requests when the service stops. Until those under way have ended, it goes on serving new ones as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no new ones. WebSockets and event streams end then and are not waited for.',
       ),
   }),
   limits: group('Limits on sizes and numbers.', {

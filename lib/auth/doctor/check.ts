@@ -34,6 +34,10 @@ export interface Diagnosis extends Finding {
   readonly what: string
 }
 
+export function check(name: string, asks: string, answer: Check['answer']): Check {
+  return { name, asks, answer }
+}
+
 export function goodFinding(found: string): Finding {
   return { state: 'right', found }
 }

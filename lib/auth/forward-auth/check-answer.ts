@@ -7,6 +7,7 @@
  * - An edge that copies fields of the answer leaves the client's own where the answer has none, so each field of the identity is there.
  */
 
+import { continueWhenReady } from '../../async/ready.ts'
 import { Fields } from '../../http/message/field.ts'
 import { noContent, type Response } from '../../http/message/message.ts'
 import { textResponse } from '../../http/message/reply.ts'
@@ -24,7 +25,9 @@ import {
 } from '../gate/denials.ts'
 import type { Verdict } from '../gate/gate.ts'
 import { longestTarget, renewalAddress } from '../gate/gateway-paths.ts'
+import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { Sessions } from '../session/sessions.ts'
+import type { ReadSession } from '../session/token.ts'
 import { type Contract, redirectField } from './contract.ts'
 
 /** The decision of a check: the request may pass, or it gets this answer. */
@@ -39,33 +42,23 @@ export function decide(
   by: {
     readonly contract: Contract
     readonly sessions: Pick<Sessions, 'wantsRenewal' | 'leadsToRenewal'>
+    readonly identity: Pick<SessionIdentity, 'wholeOf'>
   },
-): CheckDecision {
-  const { contract, sessions } = by
-  const { request, place, config, saml } = denied
+): CheckDecision | Promise<CheckDecision> {
+  const { contract } = by
+  const { request, place, saml } = denied
   const { method } = request
   switch (verdict.verdict) {
     case 'authenticated':
     case 'passthrough':
     case 'anyone':
     case 'preflight': {
-      const admission = admit(verdict, denied)
-      if ('refusal' in admission) return { answer: refusal(admission.refusal, contract) }
-      const { session } = admission
-      // Most sessions need no renewal, and this is the cheapest condition, so it comes first.
-      if (session !== undefined && method === 'GET' && sessions.wantsRenewal(session)) {
-        const renewal = isNavigation(request)
-          ? renewalAddress(config.baseUrl, pathAndQuery(place))
-          : undefined
-        if (renewal !== undefined && sessions.leadsToRenewal(session)) {
-          return { answer: led(renewal, contract, { outcome: 'renewal', user: session.subject }) }
-        }
-      }
-      const { refuses } = admission
-      if (refuses !== undefined && request.fields.has(refuses)) {
-        return { answer: credentialsOfPreflight }
-      }
-      return { admission }
+      const identityOf = (session: ReadSession | undefined) =>
+        by.identity.wholeOf(session, { method, path: place.path })
+      return continueWhenReady(admit(verdict, denied, identityOf), admitted => {
+        if ('refusal' in admitted) return { answer: refusal(admitted.refusal, contract) }
+        return admittedAnswer(admitted, denied, by)
+      })
     }
     case 'refused':
       return { answer: refusal(refusedByRule(verdict, denied), contract) }
@@ -89,6 +82,27 @@ export function decide(
     default:
       return { answer: misroutedAnswer() }
   }
+}
+
+/** What an admission becomes at an edge: the way to the renewal of its session, a refusal of what the edge would pass on, or itself. */
+function admittedAnswer(
+  admission: Admission,
+  { request, place, config }: DeniedRequest,
+  { contract, sessions }: Omit<Parameters<typeof decide>[2], 'identity'>,
+): CheckDecision {
+  const { session, refuses } = admission
+  // Most sessions need no renewal, and this is the cheapest condition, so it comes first.
+  if (session !== undefined && request.method === 'GET' && sessions.wantsRenewal(session)) {
+    const renewal = isNavigation(request)
+      ? renewalAddress(config.baseUrl, pathAndQuery(place))
+      : undefined
+    if (renewal !== undefined && sessions.leadsToRenewal(session)) {
+      return { answer: led(renewal, contract, { outcome: 'renewal', user: session.subject }) }
+    }
+  }
+  return refuses !== undefined && request.fields.has(refuses)
+    ? { answer: credentialsOfPreflight }
+    : { admission }
 }
 
 /** The fields for a request that may pass, without its request ID: the identity, and the cookies of the application. */

@@ -111,26 +111,23 @@ function judge(
   const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
   return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
-    const decision = decide(judged, denied, {
-      contract: contracts[config.forwardAuth?.edge ?? 'nginx'],
-      sessions,
-    })
-    if ('answer' in decision) return told(decision.answer)
-    const { because, session: person, passthrough, cookies } = decision.admission
-    const { method, id } = request
-    const identity = rules.identity.wholeOf(person, { method, path })
-    const [user, target] = [person?.subject, targetOf(asked)]
-    const facts: OutcomeFacts = {
-      outcome: 'allowed',
-      because,
-      user,
-      passthrough,
-      client,
-      method,
-      target,
-    }
-    return continueWhenReady(identity, fields => {
-      return passAnswer(asker.fieldsFor(fields, cookies), id, facts)
+    const contract = contracts[config.forwardAuth?.edge ?? 'nginx']
+    const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
+    return continueWhenReady(decision, decided => {
+      if ('answer' in decided) return told(decided.answer)
+      const { because, session: person, identity, passthrough, cookies } = decided.admission
+      const { method, id } = request
+      const [user, target] = [person?.subject, targetOf(asked)]
+      const facts: OutcomeFacts = {
+        outcome: 'allowed',
+        because,
+        user,
+        passthrough,
+        client,
+        method,
+        target,
+      }
+      return passAnswer(asker.fieldsFor(identity, cookies), id, facts)
     })
   })
 }

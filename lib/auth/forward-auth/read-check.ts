@@ -190,7 +190,7 @@ function hostIn(
 ): string | CheckProblem {
   const found = sourceIn(given, source, 'host')
   if (typeof found !== 'string' || hosts.some(host => isOwnHost(found, host))) return found
-  return problem('edge_host', source, 'is none of forwardAuth.hosts')
+  return problem('edge_host', source, 'is not among forwardAuth.hosts')
 }
 
 /**

@@ -3,6 +3,8 @@
  * applies it (pipeline.ts), a check answers it (forward-auth/check-answer.ts).
  */
 import type { Milliseconds } from '../../async/clock.ts'
+import { continueWhenReady } from '../../async/ready.ts'
+import { type Fields, sameName } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
 import type { ReadSession } from '../session/token.ts'
@@ -11,8 +13,9 @@ import type { Passing } from './gate.ts'
 
 export interface Admission {
   readonly because: PassReason
-  /** The session whose identity the application gets; undefined when the request passes without one. */
   readonly session: ReadSession | undefined
+  /** The fields that tell the application who asks. Those of a client never do. */
+  readonly identity: Fields
   /** The path or the token that lets the request pass without a session. */
   readonly passthrough?: string | undefined
   /** The moment at which the token ends that lets the request pass; undefined when it never ends, and for all others. */
@@ -23,31 +26,51 @@ export interface Admission {
   readonly refuses?: 'Authorization'
 }
 
-/** The admission by a verdict, or the answer to an upgrade that a page of another origin asks for with a session. */
+type Admitted = Admission | { readonly refusal: Response }
+
+/**
+ * The admission by a verdict, or the answer to an upgrade that a page of another origin asks for with a session. `identityOf` makes the
+ * fields of a session in the form that the front needs, and those of no session.
+ */
 export function admit(
   verdict: Passing,
   asked: DeniedRequest,
-): Admission | { readonly refusal: Response } {
-  switch (verdict.verdict) {
-    case 'authenticated': {
-      const refusal = refusedSocket(asked)
-      if (refusal !== undefined) return { refusal }
-      return { because: 'session', session: verdict.session, cookies: 'application' }
-    }
-    case 'passthrough': {
-      const { name: passthrough, expires: until } = verdict
-      const because = `passthrough-${verdict.because}` as const
-      return { because, session: undefined, passthrough, until, cookies: 'application' }
-    }
-    case 'anyone':
-      return { because: 'anyone', session: undefined, cookies: 'application' }
-    case 'preflight':
-      // A browser sends neither with a preflight, so a program has sent them.
-      return {
-        because: 'preflight',
-        session: undefined,
-        cookies: 'none',
-        refuses: 'Authorization',
+  identityOf: (session: ReadSession | undefined) => Fields | Promise<Fields>,
+): Admitted | Promise<Admitted> {
+  const session = verdict.verdict === 'authenticated' ? verdict.session : undefined
+  const refusal = session && refusedSocket(asked)
+  if (refusal !== undefined) return { refusal }
+  return continueWhenReady(identityOf(session), (identity): Admission => {
+    switch (verdict.verdict) {
+      case 'authenticated':
+        return { because: 'session', session, identity, cookies: 'application' }
+      case 'passthrough': {
+        const { name: passthrough, expires: until } = verdict
+        const because = `passthrough-${verdict.because}` as const
+        return { because, session, identity, passthrough, until, cookies: 'application' }
       }
-  }
+      case 'anyone':
+        return { because: 'anyone', session, identity, cookies: 'application' }
+      case 'preflight':
+        // A browser sends neither with a preflight, so a program has sent them.
+        return {
+          because: 'preflight',
+          session,
+          identity,
+          cookies: 'none',
+          refuses: 'Authorization',
+        }
+    }
+  })
+}
+
+/** The fields of a client as the application gets them by an admission. */
+export function admittedFields({ cookies, refuses }: Admission, client: Fields): Fields {
+  if (cookies === 'application' && refuses === undefined) return client
+  return client.where(name => {
+    return !(
+      (cookies === 'none' && sameName(name, 'Cookie')) ||
+      (refuses !== undefined && sameName(name, refuses))
+    )
+  })
 }

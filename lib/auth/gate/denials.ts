@@ -14,11 +14,11 @@ import {
 } from '../access/own-origin.ts'
 import { neededText, neededValues, placeOfRule } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
-import { challenge, needsLogin } from '../login/login-needed.ts'
+import { challenge, needsLogin } from '../login/addresses.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
-import { type NotKept, whyNotKept } from '../pages/failures.ts'
-import { unreadText } from '../session/unread-attributes.ts'
+import { failureTable, type NotKept } from '../pages/failures.ts'
+import { unreadText } from '../session/identity.ts'
 import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
@@ -47,9 +47,16 @@ export function refusedByRule(
   const needed = neededText(allow)
   const message = ambiguous ? undefined : rule?.message
   const signedIn = user === undefined ? 'access_closed' : 'access_refused'
+  const code = ambiguous ? 'access_ambiguous' : signedIn
+  // A name like a known one is the likeliest reason why a person lacks a group that the identity provider sends.
+  const unreadAttributes =
+    user === undefined
+      ? ''
+      : unreadText(saml.unreadAttributes().filter(({ like }) => like !== undefined))
   const answered = failurePage({
     request,
-    code: ambiguous ? 'access_ambiguous' : signedIn,
+    code,
+    as: code === 'access_refused' && unreadAttributes !== '' ? 'access_refused_unread' : code,
     words: { user: user ?? '', other: saml.loginAddress(pathAndQuery(place), 'other') },
     // A message of the administrator says it in better words.
     needed: message === undefined ? neededValues(allow) : [],
@@ -64,12 +71,7 @@ export function refusedByRule(
       decided: placeOfRule(rule),
       path: rule?.path.written,
       why: because,
-      // A name like a known one is the likeliest reason why a person lacks a group that the identity provider sends.
-      unreadAttributes:
-        user === undefined
-          ? undefined
-          : unreadText(saml.unreadAttributes().filter(({ like }) => like !== undefined)) ||
-            undefined,
+      unreadAttributes: unreadAttributes || undefined,
     },
   })
   // These facts are for the log, and they name the rule.
@@ -126,7 +128,7 @@ export function formNotKept(
   return failurePage({
     request,
     code: 'request_not_kept',
-    words: { because: whyNotKept[because], login },
+    words: { because: failureTable().notKept[because].because, login },
     ...(isOwnPost(request, config.baseUrl) ? {} : { as: 'foreign_form_not_kept' }),
     details: because === 'too-large' ? [['Limit', `${limit} bytes`]] : [],
     fields: challenge(login),

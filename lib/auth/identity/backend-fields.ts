@@ -17,8 +17,10 @@ import { isOwnCookie, withoutOwnCookies } from '../access/own-cookies.ts'
 
 /** What is added to the fields of a client. */
 interface Added {
-  /** Of the session; undefined without one. */
-  readonly identity: Fields | undefined
+  /** Of the session; none without one. */
+  readonly identity: Fields
+  /** Whether there is a session. */
+  readonly isKnown: boolean
   /** Of the request itself: its ID, our instance, who forwarded it. */
   readonly own: Fields
   /** Whether the identity has Basic credentials. */
@@ -30,14 +32,14 @@ interface Added {
 /** Ours, and behind them the fields of the client that are end-to-end and claim nothing. */
 export function backendFields(
   client: Fields,
-  { identity, own, basicAuth, stripped }: Added,
+  { identity, isKnown, own, basicAuth, stripped }: Added,
 ): Fields {
-  const flat = [...(identity?.flat ?? []), ...own.flat]
+  const flat = [...identity.flat, ...own.flat]
   for (const [name, value] of withValidTrace(endToEndFields(withoutOwnCookies(client)))) {
     // Host is written with the request line (http/client/request.ts).
     if (isRemoved(name, stripped) || sameName(name, 'Host')) continue
     // With Basic credentials as identity, those of a client would claim to be another user.
-    if (basicAuth && claimsBasic(name, value, identity !== undefined)) continue
+    if (basicAuth && claimsBasic(name, value, isKnown)) continue
     flat.push(name, value)
   }
   return Fields.fromFlat(flat)

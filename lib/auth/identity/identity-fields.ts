@@ -8,9 +8,9 @@
  * - Node writes fields as latin1, so the bytes of UTF-8 are put into such a string.
  */
 import { Fields } from '../../http/message/field.ts'
+import { type Claim, claimTable } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
 import type { NamedField } from '../config/field-names.ts'
-import { type Claim, claimTable } from '../session/claim.ts'
 import { mayBeBasicUser } from '../session/identity.ts'
 import type { Session } from '../session/token.ts'
 
@@ -98,7 +98,7 @@ function asciiJson(values: readonly string[]): string {
   )
 }
 
-/** The attributes that are derived from others (session/claim.ts). */
+/** The attributes that are derived from others (config/claims.ts). */
 const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
@@ -110,7 +110,7 @@ export function encodeValue(text: string, encoding: 'percent' | 'utf8', inList: 
   return encoding === 'utf8' ? Buffer.from(encoded, 'utf8').toString('latin1') : encoded
 }
 
-/** Values have no white space at their ends (session/claim.ts). A lone surrogate has no bytes in UTF-8 and becomes U+FFFD. */
+/** Values have no white space at their ends (config/claims.ts). A lone surrogate has no bytes in UTF-8 and becomes U+FFFD. */
 const UNSAFE = {
   utf8: { single: /\p{Cc}+/gu, member: /[\p{Cc},]+/gu },
   percent: { single: /[^\x20-\x24\x26-\x7e]+/gu, member: /[^\x20-\x24\x26-\x2b\x2d-\x7e]+/gu },

@@ -103,7 +103,7 @@ function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
         { name: say('Signed in until'), value: moment(session.expires) },
         { name: say('If you do nothing, until'), value: moment(session.lapses) },
       ],
-      toldLabel: say('What the application is told about you'),
+      toldLabel: say('What the application learns about you'),
       told: [...sentFields].map(([name, value]) => ({
         name,
         value: name === SIGNED ? say('signed proof, not shown') : shown(value),

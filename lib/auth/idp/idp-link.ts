@@ -2,7 +2,7 @@
  * The link to the identity provider: its metadata, and the verification of its messages with the keys in it, in threads. A signature by
  * none of these keys may mean that the IdP has changed them: then its metadata is asked for again.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Facts } from '../../errors.ts'
 import { OriginClient } from '../../http/client/client.ts'
@@ -18,7 +18,6 @@ import type {
 } from '../../saml/response/verify-response.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import { type MessageReason, type RefusedMessage, responseLimits } from '../../saml/xml/message.ts'
-import type { SamlConfig } from '../config/config.ts'
 import { publishedFor, type SamlKeyPair, signingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { IdpMetadataSource, type SourceParts } from './metadata-source.ts'
@@ -76,27 +75,20 @@ interface Tries {
 const LONGEST_WAIT: Milliseconds = 5000
 
 export class IdpLink {
+  readonly #parts: LinkParts
   readonly metadata: IdpMetadataSource
-  readonly #config: () => SamlConfig
-  readonly #keys: Pick<KeyRing, 'saml'>
-  readonly #clock: Clock
   readonly #verifiers: Verifiers
-  readonly #close: () => Promise<void>
+  /** Ends the threads and the downloads. */
+  readonly close: () => Promise<void>
 
   private constructor(
-    { config, keys, clock }: LinkParts,
-    made: {
-      readonly metadata: IdpMetadataSource
-      readonly verifiers: Verifiers
-      readonly close: () => Promise<void>
-    },
+    parts: LinkParts,
+    made: Pick<IdpLink, 'metadata' | 'close'> & { readonly verifiers: Verifiers },
   ) {
-    this.#config = config
-    this.#keys = keys
-    this.#clock = clock
+    this.#parts = parts
     this.metadata = made.metadata
     this.#verifiers = made.verifiers
-    this.#close = made.close
+    this.close = made.close
   }
 
   /** Throws a MetadataFailure when the IdP is not known, not even from the cache. */
@@ -133,7 +125,7 @@ export class IdpLink {
 
   /** Whether AuthnRequests are signed: when the IdP's metadata asks for it, unless configured. */
   get signsRequests(): boolean {
-    const { requestSigning } = this.#config()
+    const { requestSigning } = this.#parts.config()
     return requestSigning === 'auto'
       ? this.metadata.last?.wantAuthnRequestsSigned === true
       : requestSigning === 'always'
@@ -141,7 +133,7 @@ export class IdpLink {
 
   /** The key that signs what we send. */
   get signingKey(): SamlKeyPair | undefined {
-    return signingKey(this.#keys.saml(), this.#clock.now(), publishedFor.saml)
+    return signingKey(this.#parts.keys.saml(), this.#parts.clock.now(), publishedFor.saml)
   }
 
   /** Has a thread ready: a browser has gone to the IdP. */
@@ -183,12 +175,8 @@ export class IdpLink {
     const verdict = await this.#check(check)
     if (verdict.ok || verdict.refusal.code !== 'signature_invalid') return verdict
     const refresh = this.metadata.refreshForUnknownKey(used)
-    const isNew = refresh && (await resultInTime(refresh, this.#clock, LONGEST_WAIT))
+    const isNew = refresh && (await resultInTime(refresh, this.#parts.clock, LONGEST_WAIT))
     return isNew === true ? this.#check(check) : verdict
-  }
-
-  async close(): Promise<void> {
-    await this.#close()
   }
 
   async #readLogout(
@@ -216,11 +204,11 @@ export class IdpLink {
   async #check<Verified extends { readonly ok: true }>(
     check: Check<Verified>,
   ): Promise<Verified | NotVerified> {
-    const { allowSha1, responseSize } = this.#config()
+    const { allowSha1, responseSize } = this.#parts.config()
     try {
       const verdict = await check({
         certificates: (this.current?.keys ?? []).map(key => key.certificate),
-        decryptionKeys: this.#keys.saml().map(pair => pair.privateKey),
+        decryptionKeys: this.#parts.keys.saml().map(pair => pair.privateKey),
         limits: responseLimits(responseSize),
         allowSha1,
       })

@@ -103,7 +103,7 @@ export function cannotSave(path: string, error: unknown): Failure {
     EROFS: `the directory ${directory} is on a read-only file system`,
     EISDIR: 'a directory of that name is in the way',
     ENOSPC: 'the disk is full',
-    EEXIST: 'a link of that name leads nowhere; mend it or remove it',
+    EEXIST: 'a link of that name leads nowhere; fix or remove it',
   }
   const why = mend[systemCode(error) ?? ''] ?? explainError(error)
   const sentence = `failed to save dynamic configuration ${path}: ${why}`

@@ -24,6 +24,7 @@ import type { Session } from '../session/token.ts'
 import { backAddress, loginAddress, relayedTarget } from './addresses.ts'
 import {
   AGAIN,
+  clientOf,
   formPage,
   isAgain,
   linkPage,
@@ -32,7 +33,7 @@ import {
   redirect,
 } from './bindings.ts'
 import { type Flow, flowIdIn, type LoginCookies, requestIdOf } from './cookies.ts'
-import { clientOf, type Saml } from './parts.ts'
+import type { Saml } from './parts.ts'
 import { type Refusal, refusalPage } from './refusal-page.ts'
 
 interface Arrival {
@@ -271,7 +272,7 @@ async function startSession(
     encrypted,
     client: saml.clientAddress(request),
     clockAheadMs: ahead,
-    // The replay of a log needs these facts (cli/replay.ts).
+    // The replay of a log needs these facts (replay/replay.ts).
     attributes: loggedAttributes(saml, session),
     unreadAttributes: unread,
     authnInstant: session.authnInstant && new Date(session.authnInstant),

@@ -1,12 +1,18 @@
 /**
- * The addresses that logins send browsers to: always paths of our own origin. Pure.
+ * The addresses that logins send browsers to, always paths of our own origin; and the answers that name them to clients that cannot show
+ * the page of a login: the gate and the login give the same.
  *
  * IdPs allow a path, or a whole address, in the RelayState of a login that they began (saml-profiles-2.0-os section 4.1.5). People type it
  * into a form of the IdP, in capitals, with `http:`, with spaces, or encoded. Each form is taken that can mean only one path of ours: a
  * browser is sent to that path of our own origin, never to what stands before it.
  */
+import { Fields } from '../../http/message/field.ts'
+import type { Request, Response } from '../../http/message/message.ts'
+import { cameWithoutTls, isOwnHost, type RequestHead } from '../access/own-origin.ts'
 import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
+import type { FailurePage } from '../pages/failure-page.ts'
+import { json } from '../pages/page.ts'
 
 /**
  * A path of the public origin to send a browser to. It is "/" for a text that is not a path, could be read as another host, or
@@ -99,4 +105,49 @@ function isOurs(baseUrl: string, scheme: string, authority: string): boolean {
   const port = scheme.toLowerCase() === 'http' ? /:80$/ : /:443$/
   const ours = baseUrl.slice('https://'.length).toLowerCase()
   return [authority, authority.replace(port, '')].some(each => each.toLowerCase() === ours)
+}
+
+/** The page for a navigation whose login could not be finished; undefined when it could. */
+export function cannotLogIn(
+  request: Request,
+  to: { readonly domain: string; readonly base: string; readonly returnTo: string },
+  failurePage: FailurePage,
+): Response | undefined {
+  const { domain, base, returnTo } = to
+  const host = request.fields.get('Host')
+  // The cookies of a login under another name would belong to that name.
+  if (!isOwnHost(host, domain)) {
+    const words = { base, domain, host: (host ?? 'none').slice(0, 260) }
+    return failurePage({ request, code: 'wrong_host', words, facts: { host } })
+  }
+  // The cookies of a login are Secure, so it could not be finished.
+  return cameWithoutTls(request)
+    ? failurePage({ request, code: 'without_tls', words: { base, returnTo } })
+    : undefined
+}
+
+/**
+ * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
+ * and leaves no state behind. `signedIn`: there is a session, and its login does not suffice.
+ */
+export function needsLogin(request: RequestHead, login: string, signedIn = false): Response {
+  const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
+  const why = signedIn
+    ? 'The session is of a login that is too old, or of another kind than is needed here.'
+    : 'There is no valid session.'
+  const text = `${why} Open the login address in a browser window.`
+  const message = {
+    error: 'login_required',
+    message: safe ? text : `${text} The request was not kept: send it again after the login.`,
+    ...(safe ? {} : { kept: false }),
+    login,
+    requestId: request.id,
+  }
+  return json(message, { status: 401, fields: challenge(login) })
+}
+
+/** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
+export function challenge(address: string): Fields {
+  const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
+  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
 }

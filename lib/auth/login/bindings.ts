@@ -8,11 +8,13 @@ import { Fields } from '../../http/message/field.ts'
 import { mediaTypeOf } from '../../http/message/media.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
 import { type GatherLimits, gather } from '../../http/server/gather.ts'
+import { networkOf } from '../../ip.ts'
 import { type MessageName, redirectAddressBehind } from '../../saml/binding/redirect.ts'
 import type { Endpoint } from '../../saml/metadata/idp-metadata.ts'
 import { signElementBehind } from '../../saml/signature/sign.ts'
 import { decodeFormText } from '../../saml/xml/encoding.ts'
 import type { XmlLimits } from '../../saml/xml/xml.ts'
+import type { Client } from '../idp/worker/pool.ts'
 import type { Sentence } from '../pages/language.ts'
 import type { Saml } from './parts.ts'
 
@@ -81,6 +83,11 @@ export const AGAIN = 'again'
 /** Whether one of our own pages has posted a message again. */
 export function isAgain({ target }: Request): boolean {
   return target.form === 'origin' && target.query === AGAIN
+}
+
+/** The client that sent a message; `hasBegunLogin` says whether it has begun a login at this gateway. */
+export function clientOf(saml: Saml, request: Request, hasBegunLogin: boolean): Client {
+  return { address: networkOf(saml.clientAddress(request)), hasBegunLogin }
 }
 
 /** The content of a page that sends the browser on, which is visible until it does, or where scripts are switched off. */

@@ -10,12 +10,18 @@ import { isFramed } from '../access/navigation.ts'
 import { isOwnPost, ownReferer } from '../access/own-origin.ts'
 import type { SamlConfig } from '../config/config.ts'
 import { browserIn, browserLine, newBrowser } from '../session/cookie.ts'
-import { backAddress, type LoginKind, loginAddress, returnPath, safeReturn } from './addresses.ts'
-import { redirect, sendMessage } from './bindings.ts'
+import {
+  backAddress,
+  challenge,
+  type LoginKind,
+  loginAddress,
+  returnPath,
+  safeReturn,
+} from './addresses.ts'
+import { clientOf, redirect, sendMessage } from './bindings.ts'
 import { asksOf, depthOf, hasJustAsked, requestIdOf } from './cookies.ts'
 import type { Form } from './kept-forms.ts'
-import { challenge } from './login-needed.ts'
-import { clientOf, type Saml } from './parts.ts'
+import type { Saml } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 
 export interface LoginStart {

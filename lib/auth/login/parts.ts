@@ -4,11 +4,9 @@
 import type { Clock } from '../../async/clock.ts'
 import type { Request } from '../../http/message/message.ts'
 import type { Allowance } from '../../http/server/gather.ts'
-import { networkOf } from '../../ip.ts'
 import type { Logger } from '../../log/log.ts'
 import type { SamlConfig } from '../config/config.ts'
 import type { IdpLink } from '../idp/idp-link.ts'
-import type { Client } from '../idp/worker/pool.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { PageMaker } from '../pages/page.ts'
@@ -56,15 +54,4 @@ export interface Saml extends CommonParts {
   readonly forms: KeptForms
   /** Memory for forms that are being read. */
   readonly room: Allowance
-}
-
-/** The head of a logout message of ours. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
-export function newHead(saml: Saml, destination: string) {
-  const id = `_${saml.random(20).toString('hex')}`
-  return { id, issuer: saml.config().entityId, issued: saml.clock.now(), destination }
-}
-
-/** The client that sent a message; `hasBegunLogin` says whether it has begun a login at this gateway. */
-export function clientOf(saml: Saml, request: Request, hasBegunLogin: boolean): Client {
-  return { address: networkOf(saml.clientAddress(request)), hasBegunLogin }
 }

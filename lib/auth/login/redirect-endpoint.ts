@@ -15,11 +15,19 @@ import type { Request, Response } from '../../http/message/message.ts'
 import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import type { Session } from '../session/token.ts'
-import { backAddress, kindIn, type LoginKind, loginAddress, safeReturn } from './addresses.ts'
+import {
+  backAddress,
+  cannotLogIn,
+  challenge,
+  kindIn,
+  type LoginKind,
+  loginAddress,
+  needsLogin,
+  safeReturn,
+} from './addresses.ts'
 import { formPage, linkPage, redirect } from './bindings.ts'
 import { flowIdIn, hasJustAsked, isJustUnknown, ownerOf } from './cookies.ts'
 import { addressOf, anewAlone, type LoginStart, pageStatus, startLogin } from './login.ts'
-import { cannotLogIn, challenge, needsLogin } from './login-needed.ts'
 import type { Saml } from './parts.ts'
 import { lostSession } from './refusal-page.ts'
 import { notSent, resubmissionField } from './resubmission.ts'

@@ -10,8 +10,7 @@ import type { AssertionFinding } from '../../saml/subject.ts'
 import type { MessageReason } from '../../saml/xml/message.ts'
 import { isOwnHost } from '../access/own-origin.ts'
 import type { WorkerReason } from '../idp/worker/pool.ts'
-import { type FailureCode, failures } from '../pages/failures.ts'
-import { idpStatuses } from '../pages/idp-statuses.ts'
+import { codeOfStatus, type FailureCode, isFailureCode } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
 import { timeText } from '../pages/page.ts'
 import type { LoginState } from './cookies.ts'
@@ -56,11 +55,11 @@ export function refusalPage(
   saml.count(code)
   const failed = findings.find(finding => !finding.ok)
   const seconds = clockAhead === undefined ? undefined : Math.round(clockAhead / 1000)
-  const status = idpStatuses.get(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
+  const status = codeOfStatus(`${facts?.['idpStatus'] ?? ''}`.split(' ').at(-1) ?? '')
   return saml.failurePage({
     request,
     code,
-    as: refusal.as ?? status?.as ?? textFor(code, seconds),
+    as: refusal.as ?? status ?? textFor(code, seconds, failed),
     words: {
       ...roundDuration(Math.abs(seconds ?? 0)),
       base,
@@ -70,7 +69,6 @@ export function refusalPage(
     },
     facts: {
       ...facts,
-      ...(status?.setting === undefined ? {} : { setting: status.setting }),
       check: failed?.what,
       expected: failed?.expected,
       received: failed?.received,
@@ -100,14 +98,17 @@ export async function logoutRefused(
   return refusalPage(saml, request, { ...refusal, code, as })
 }
 
-function textFor(code: string, clockAhead: Seconds | undefined): FailureCode {
+function textFor(
+  code: string,
+  clockAhead: Seconds | undefined,
+  failed: AssertionFinding | undefined,
+): FailureCode {
   if (clockAhead !== undefined) return clockAhead < 0 ? 'clocks_differ_late' : 'clocks_differ'
+  const isLogout = code.startsWith('logout_')
+  if (failed?.what === 'CanonicalizationMethod' || failed?.what === 'Transforms')
+    return isLogout ? 'logout_signature_canonicalisation' : 'signature_canonicalisation'
   if (isFailureCode(code)) return code
-  return code.startsWith('logout_') ? 'logout_refused' : 'login_refused'
-}
-
-function isFailureCode(code: string): code is FailureCode {
-  return Object.hasOwn(failures, code)
+  return isLogout ? 'logout_refused' : 'login_refused'
 }
 
 /** A duration in the largest fitting unit. The units are sentences of the languages; the log and `explain` have the seconds. */

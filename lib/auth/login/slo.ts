@@ -18,10 +18,9 @@ import { shortName, status } from '../../saml/xml/vocabulary.ts'
 import { isByWorker } from '../access/navigation.ts'
 import type { SentLogout } from '../idp/idp-link.ts'
 import type { Sentence } from '../pages/language.ts'
-import { loginAddress } from './addresses.ts'
-import { AGAIN, formPage, isAgain, readPost, sendMessage } from './bindings.ts'
-import { challenge } from './login-needed.ts'
-import { clientOf, newHead, type Saml } from './parts.ts'
+import { challenge, loginAddress } from './addresses.ts'
+import { AGAIN, clientOf, formPage, isAgain, readPost, sendMessage } from './bindings.ts'
+import type { Saml } from './parts.ts'
 import { logoutRefused, type Refusal } from './refusal-page.ts'
 
 /** Answers GET and POST /saml/slo. */
@@ -158,6 +157,12 @@ async function begin(saml: Saml, request: Request): Promise<Response> {
     message: { name: 'SAMLRequest', xml, id },
     fields: Fields.of(...ended, ...cookies.lines),
   })
+}
+
+/** The head of a logout message of ours. Its new ID is unguessable, and an xs:ID (saml-core-2.0-os section 1.3.4). */
+function newHead(saml: Saml, destination: string) {
+  const id = `_${saml.random(20).toString('hex')}`
+  return { id, issuer: saml.config().entityId, issued: saml.clock.now(), destination }
 }
 
 /** Logout messages are always signed, because IdPs that do not require a signature accept one. */

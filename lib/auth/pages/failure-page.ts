@@ -21,7 +21,7 @@ import { acceptsHtml, isFramed, isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { RequestHead } from '../access/own-origin.ts'
 import type { FailureRecord, Sender } from './failure-records.ts'
-import { type FailureCode, type FailureText, failures } from './failures.ts'
+import { type FailureCode, type FailureText, failureTable } from './failures.ts'
 import { english, fillText, type Sentence } from './language.ts'
 import { json, type PageMaker, timeText } from './page.ts'
 
@@ -72,22 +72,25 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
   return report => {
     const { request, code, cause, facts, findings = [], fields, needed = [] } = report
     const { path } = originForm(request.target)
+    const shown = 'as' in report ? report.as : report.code
     const said = textOf(report)
-    const { category, status, reason, title } = said
+    const { category, status, reason, title, setting } = said
     const client = clientAddress(request)
     const about = { category, code, id: request.id, client, status }
+    const known = setting === undefined ? facts : { setting, ...facts }
     const error = cause === undefined ? {} : { error: cause }
     const isRefusal = category === 'ACCESS-REFUSED'
-    log[isRefusal ? 'info' : 'warn'](`${category} ${code}`, { ...about, ...facts, ...error })
+    log[isRefusal ? 'info' : 'warn'](`${category} ${code}`, { ...about, ...known, ...error })
     const now = clock.now()
     records.add({
       ...about,
+      shown,
       at: now,
       title,
       method: request.method,
       path,
       findings,
-      facts: { ...facts, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
+      facts: { ...known, ...(cause === undefined ? {} : { cause: explainError(cause) }) },
       sender: isRefusal ? 'refused' : sender(request),
     })
     const answered = { status, reason, fields }
@@ -124,14 +127,15 @@ export function failurePageMaker(tools: FailurePageTools): FailurePage {
  */
 export function textOf(report: FailureReport, say = english.say) {
   const { words = {} } = report
-  const found: FailureText = failures['as' in report ? report.as : report.code]
-  const { category, status, reason, title, text, administrator, action } = found
+  const found: FailureText = failureTable().codes['as' in report ? report.as : report.code]
+  const { category, status, reason, title, text, administrator, action, setting } = found
   const person = found.person ?? tellAdministrator
   const details = [...(found.details ?? []), ...(report.details ?? [])]
   return {
     category,
     status,
     reason,
+    setting,
     title: say(title),
     text: say(text, words),
     // What the button says is not said twice.

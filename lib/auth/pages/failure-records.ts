@@ -23,6 +23,8 @@ export interface FailureRecord {
   readonly at: Milliseconds
   readonly category: string
   readonly code: string
+  /** The code whose text was shown, where that of its own is less exact. */
+  readonly shown?: string
   readonly status: number
   readonly title: string
   readonly client: string

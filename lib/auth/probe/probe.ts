@@ -34,7 +34,7 @@ import type { SealingKey } from '../keys/dynamic-config.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { seal, unseal } from '../keys/seal.ts'
 import type { SamlService } from '../login/service.ts'
-import { unreadText } from '../session/unread-attributes.ts'
+import { unreadText } from '../session/identity.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
 export const probeField = 'X-Authproxy-Probe'

@@ -89,7 +89,7 @@ export class GroupNames {
       },
       write: async () => {},
       reportFailure: error => {
-        this.#problem = `${explainError(error)}; the names of before stay in force`
+        this.#problem = `${explainError(error)}; the earlier names stay in force`
         log.warn(this.#problem)
       },
     })

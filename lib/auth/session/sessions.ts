@@ -21,10 +21,22 @@ import {
   writeToken,
 } from './cookie.ts'
 import type { GroupTable } from './group-names.ts'
-import { identityOf, mayBeBasicUser, type NoIdentity } from './identity.ts'
-import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
+import {
+  identityOf,
+  mayBeBasicUser,
+  type NoIdentity,
+  type UnreadAttribute,
+  UnreadAttributes,
+  unreadAttributes,
+} from './identity.ts'
+import {
+  type EndedSessions,
+  type Revocation,
+  type Revoker,
+  sameUser,
+  userMark,
+} from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
-import { type UnreadAttribute, UnreadAttributes, unreadAttributes } from './unread-attributes.ts'
 
 export type EstablishedSession =
   | {
@@ -52,6 +64,19 @@ export interface EndedUser {
   readonly isWritten: boolean
 }
 
+/** A login in a browser, here or at another instance. */
+export interface BrowserLogin {
+  /** The hash of the name of the browser. */
+  readonly browser: string
+  /** The ID of the session, and when it was made. */
+  readonly id: string
+  readonly created: Milliseconds
+  /** The user as a hash. */
+  readonly user: string
+  /** The session; undefined for a login at another instance. */
+  readonly session?: Session
+}
+
 /**
  * The reason why a session is no longer valid: it has expired, it was ended, another identity provider is in use, or the
  * settings under `identity` have changed since its login.
@@ -68,6 +93,8 @@ interface SessionsOptions {
   readonly revocations: EndedSessions | undefined
   /** The names for groups; undefined where none are configured. */
   readonly groupTable: () => GroupTable | undefined
+  /** Tells other instances of a login. */
+  readonly tellLogin?: ((login: BrowserLogin) => void) | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
   readonly random: (size: number) => Buffer
@@ -79,8 +106,8 @@ export class Sessions {
   #toldTransient = false
   /** The moment each browser was last redirected to the renewal of its session, by session ID. */
   readonly #led = recentEntries<string, Milliseconds>(20_000)
-  /** The newest session of each browser that has recently logged in here, by the hash of its name. */
-  readonly #newest = recentEntries<string, Session>(20_000)
+  /** The newest login of each browser that has recently logged in, by the hash of its name. */
+  readonly #newest = recentEntries<string, BrowserLogin>(20_000)
   /** The IDs of sessions whose cookies were removed. Without a list of ended sessions only this shows their end. */
   readonly #removed = recentEntries<string, true>(20_000)
   /**
@@ -153,7 +180,14 @@ export class Sessions {
     if ('tooLarge' in written) {
       return { refuse: this.#tooLarge(request, session, written.tooLarge) }
     }
-    this.#newest.set(session.browser, session)
+    const login = {
+      browser: session.browser,
+      id: session.id,
+      created: now,
+      user: userMark(session.subject),
+    }
+    this.#newest.set(session.browser, { ...login, session })
+    this.#options.tellLogin?.(login)
     const unread = this.#unread.take(unreadAttributes(subject.attributes, config.identity))
     return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session, unread }
   }
@@ -225,8 +259,14 @@ export class Sessions {
     return 'tooLarge' in written ? undefined : written
   }
 
-  /** The session of a later login in the same browser; undefined when there is none. */
-  laterThan({ id, browser, created }: ReadSession): Session | undefined {
+  /** Notes a login at another instance, unless a later one is known. */
+  noteLogin(login: BrowserLogin): void {
+    const known = this.#newest.get(login.browser)
+    if (known === undefined || known.created < login.created) this.#newest.set(login.browser, login)
+  }
+
+  /** A later login in the same browser; undefined when there is none. */
+  laterThan({ id, browser, created }: ReadSession): BrowserLogin | undefined {
     const newest = this.#newest.get(browser)
     return newest !== undefined && newest.id !== id && newest.created >= created
       ? newest

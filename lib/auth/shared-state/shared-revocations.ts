@@ -11,6 +11,9 @@
  *    the list itself is the queue of an outage: bounded, and on disk, as it is.
  * 4. The stream is read from the ID of step 1 on. When it was shortened past what has been read, all this is done again.
  *
+ * The stream also tells of logins, as hashes: a browser that has logged in at one instance as another person does not go on as the one
+ * before at another. A login that an instance has not heard of is as one that it has forgotten.
+ *
  * # Facts
  * - The mark of one session is its ID, 32 hexadecimal digits; the others are digests of users and NameIDs.
  * - `before` is a moment of the clock of the instance that ended something, and sessions have theirs from another one's clock. A session that is
@@ -28,6 +31,7 @@ import {
   type RevocationList,
   type Revoker,
 } from '../session/revocation.ts'
+import type { BrowserLogin } from '../session/sessions.ts'
 import type { Connection } from './connection.ts'
 import type { StoreNames } from './names.ts'
 import { LONGEST, type StoreLink } from './store-link.ts'
@@ -77,6 +81,7 @@ export class SharedRevocations implements EndedSessions {
   /** Marks that have ended here and are not known to be in the store. */
   readonly #waiting = new Set<string>()
   #onEnded: () => void = () => undefined
+  #onLogin: (login: BrowserLogin) => void = () => undefined
 
   constructor(list: RevocationList, of: SharingParts) {
     this.#list = list
@@ -86,6 +91,18 @@ export class SharedRevocations implements EndedSessions {
   /** From now on the listener is told that sessions have ended at another instance. */
   whenEnded(listener: () => void): void {
     this.#onEnded = listener
+  }
+
+  /** From now on the listener is told of logins, also of those at this instance. */
+  whenLoggedIn(listener: (login: BrowserLogin) => void): void {
+    this.#onLogin = listener
+  }
+
+  /** Tells the other instances of a login. */
+  tellLogin({ browser, id, created, user }: BrowserLogin): void {
+    const { names, link } = this.#of
+    const text = `${browser} ${id} ${created} ${user}`
+    void link.askLater(['XADD', names.stream, 'MAXLEN', '~', STREAM, '*', 'l', text])
   }
 
   /** The number of ended sessions that the other instances do not know yet. */
@@ -128,6 +145,7 @@ export class SharedRevocations implements EndedSessions {
       const messages = messagesIn(answer)
       const entries = messages.flatMap(message => entryIn(message) ?? [])
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
+      for (const login of messages.flatMap(message => loginIn(message) ?? [])) this.#onLogin(login)
       if (entries.length > 0) this.#onEnded()
       await taken
       // When the stream no longer has the message, later ones may be missing as well.
@@ -279,9 +297,23 @@ function idOf(message: unknown): string | undefined {
 }
 
 function entryIn(message: unknown): readonly [Entry] | undefined {
+  const text = fieldIn(message, 'e')
+  return text === undefined ? undefined : entryOf(text)
+}
+
+/** Reads `BROWSER ID CREATED USER`; undefined for anything else. */
+function loginIn(message: unknown): BrowserLogin | undefined {
+  const [, browser, id, created, user] =
+    /^([\w-]{22}) ([0-9a-f]{32}) (\d{1,15}) ([\w-]{43})$/.exec(fieldIn(message, 'l') ?? '') ?? []
+  if (browser === undefined || id === undefined || user === undefined) return undefined
+  return { browser, id, created: Number(created), user }
+}
+
+/** The text of the field of this name in a message that has it alone. */
+function fieldIn(message: unknown, wanted: string): string | undefined {
   const [, fields]: readonly unknown[] = Array.isArray(message) ? message : []
-  const [, text]: readonly unknown[] = Array.isArray(fields) ? fields : []
-  return typeof text === 'string' ? entryOf(text) : undefined
+  const [name, text]: readonly unknown[] = Array.isArray(fields) ? fields : []
+  return name === wanted && typeof text === 'string' ? text : undefined
 }
 
 /** Reads `MARK BEFORE UNTIL`; undefined for anything else. */

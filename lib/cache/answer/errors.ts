@@ -52,7 +52,7 @@ export function originStatusResponse(
   const when = because === 'not-found-remembered' ? ' a moment ago' : ''
   const about = 'parent' in said ? factsByParent(asked.file.about, said.parent) : asked.file.about
   const sentence = ours
-    ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or there are none for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
+    ? `The origin ${about.origin} answered ${said.status}${when}: it refuses the credentials of this proxy, or the file has no credentials for this place. See \`${asked.file.confinement?.credentials}\` in the cachesvc.yaml of the proxy; credentials of the client were not asked for.`
     : answerOf(about, said.status, { when, gives: said.gives })
   const more = Fields.of(
     ['Location', location],
@@ -107,7 +107,7 @@ export function answerOf(
     return `The origin ${origin} answered ${status}${when}.${hint}`
   }
   if (!isOfParent(status, parent) && status < 500) {
-    return `The origin ${origin}, asked by way of the parent proxy ${parent}, answered ${status}${when}.`
+    return `The origin ${origin}, asked through the parent proxy ${parent}, answered ${status}${when}.`
   }
   return `The parent proxy ${parent} answered ${status}${when} for ${origin}: it refuses or cannot reach this host, or the origin fails. A host that is to be asked directly belongs under \`parent_proxy.except\`.`
 }
@@ -186,12 +186,12 @@ function houseAuthority({ code, facts }: Failure): string {
 /** The words about the parent proxy at which a request failed, else about the planned one; empty without one. */
 export function parentPhrase({ facts }: Failure, planned: string | undefined): string {
   const parent = typeof facts['parent'] === 'string' ? facts['parent'] : planned
-  return parent === undefined ? '' : `by way of the parent proxy ${parent}, `
+  return parent === undefined ? '' : `through the parent proxy ${parent}, `
 }
 
 /** A sentence for clients and operators that says why there is no detached signature. */
 export const signatureIsOfAnother =
-  'Clients keep the Release file of before, for which no signature is stored. The signature that the origin has now belongs to another Release file.'
+  'Clients keep an earlier Release file, for which no signature is stored. The signature that the origin has now belongs to another Release file.'
 
 /**
  * The status and the sentence where they depend on the reason alone:

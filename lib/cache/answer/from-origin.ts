@@ -5,6 +5,7 @@
  * credentials, and clients that forbid storing. The origin gets the client's end-to-end fields, and the client gets the origin's
  * response, redirects included.
  */
+import { tappedSource } from '../../bytes/source.ts'
 import { attempt } from '../../errors.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import { ageOf } from '../../http/message/cache-control.ts'
@@ -17,7 +18,6 @@ import { announcedLengthOf, textResponse } from '../../http/message/reply.ts'
 import { appendVia } from '../../http/message/via.ts'
 import type { IncomingContent } from '../fetch/fetch-outcome.ts'
 import { longestWait } from '../fetch/late-heads.ts'
-import { watchedSource } from '../fetch/range-ahead.ts'
 import type { Rules } from '../policy/policy.ts'
 import { factsByParent } from '../request/destination.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
@@ -183,7 +183,7 @@ export async function passedResponse(
   }
   let bytes = 0
   const open = () =>
-    watchedSource(response.content, {
+    tappedSource(response.content, {
       onPiece: length => {
         bytes += length
       },

@@ -29,6 +29,11 @@ export interface ArchivePath {
   readonly detached?: true
   /** Set for a file of kind `other` below `dists/`, such as a file of an installer. It belongs to the indexes of its suite. */
   readonly ofSuite?: true
+  /**
+   * Set for a file of kind `other` of a repository for dnf, zypper, apk or pacman. They compare packages with the metadata, so that
+   * neither may be older than the other.
+   */
+  readonly foreign?: true
   /** Whether the name promises that the content never changes. */
   readonly immutable: boolean
   /**
@@ -63,8 +68,13 @@ function byName(segments: readonly string[]): ArchivePath {
     return { kind: 'pool', immutable: true }
   }
   const other = { kind: 'other', immutable: false } as const
-  return parents.includes('dists') ? { ...other, ofSuite: true } : other
+  if (parents.includes('dists')) return { ...other, ofSuite: true }
+  return parent === 'repodata' || FOREIGN.test(name) ? { ...other, foreign: true } : other
 }
+
+/** Packages and metadata of rpm (with repodata/), apk and pacman, with their signatures. */
+const FOREIGN =
+  /^(?:.+\.d?rpm|.+\.apk|APKINDEX\.tar\.gz|.+\.pkg\.tar(?:\.(?:zst|xz|gz))?(?:\.sig)?|[\w.-]+\.(?:db|files)(?:\.tar\.\w+)?(?:\.sig)?)$/
 
 const RELEASE = /^Release(\.gpg)?$/
 

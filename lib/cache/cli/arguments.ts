@@ -9,9 +9,22 @@ import {
   withCommands,
 } from '../../command-line.ts'
 import { readListenAddress } from '../../config/address-kinds.ts'
+import { mismatch, type ReadResult, readResult } from '../../config/reading.ts'
+import { isToken } from '../../http/message/field.ts'
+import { isIP } from '../../ip.ts'
 import { features } from '../features.ts'
 
 export type Line = CommandLine<typeof core>
+
+function readClient(text: string): ReadResult<string> {
+  return isIP(text) ? readResult(text) : mismatch(text, 'an IP address')
+}
+
+/** Reads a field line as curl takes it: a name, a colon and a value. */
+function readField(text: string): ReadResult<readonly [name: string, value: string]> {
+  const [, name = '', value = ''] = /^([^:]+):\s*(.*?)\s*$/.exec(text) ?? []
+  return isToken(name) ? readResult([name, value] as const) : mismatch(text, 'NAME:VALUE')
+}
 
 const listOrders = ['url', 'size', 'used'] as const
 
@@ -81,6 +94,20 @@ const core = {
       read: pathOption,
       help: 'write to FILE and not to standard output',
     },
+    client: {
+      of: ['explain'],
+      value: 'ADDRESS',
+      read: readClient,
+      help: 'explain a request of this client; any client that is allowed when not given',
+    },
+    field: {
+      of: ['explain'],
+      value: 'NAME:VALUE',
+      many: true,
+      read: readField,
+      help: 'explain a request with this field, such as "Accept: text/html"; may be repeated',
+    },
+    head: { of: ['explain'], help: 'explain a HEAD request' },
     json: {
       of: ['list', 'status', 'stats', 'retention'],
       help: 'print JSON',

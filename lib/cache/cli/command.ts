@@ -6,20 +6,23 @@ import { systemClock } from '../../async/clock.ts'
 import type { Override } from '../../config/dump.ts'
 import { problemOf } from '../../errors.ts'
 import { formatAuthority } from '../../http/message/target.ts'
+import type { Log } from '../../log/log.ts'
 import { type ExitCode, exitCodes, print, traceSources } from '../../program.ts'
-import { type Config, namedCacheDirectory, surroundings } from '../config/config.ts'
+import { type Config, namedCacheDirectory, type Overrides, surroundings } from '../config/config.ts'
 import { configCheck, defaultConfigFile, loadConfig } from '../config/loading/load-config.ts'
 import { features } from '../features.ts'
 import type { Line } from './arguments.ts'
 import { printComplaint } from './base/terminal.ts'
 
 /** Runs a command. Returns the exit code. */
-export async function command({ run, operands, options }: Line): Promise<ExitCode> {
+export async function command({ run, operands, options }: Line): Promise<number> {
+  const added = features.flatMap(({ commands }) => commands ?? []).find(({ name }) => name === run)
   const { 'check-config': checks, 'dump-config': dumps } = options
   // Both are asked beside an installed service, as a rule by a person who is not its user.
   const serves = run === 'serve' && !checks && !dumps
   const load = () => {
     const overrides = { cacheDirectory: options['cache-dir'], listen: options.listen }
+    if (added?.readsConfiguration === true) return defaults(overrides)
     return loadConfig(options.config, overrides, surroundings({ serves }))
   }
   const withFiles = () => load().then(withFilesChecked)
@@ -58,8 +61,8 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     const { askService } = await import('./base/ask.ts')
     return askService(config.cacheDirectory, request)
   }
-  const added = features.flatMap(({ commands }) => commands ?? []).find(({ name }) => name === run)
-  if (added !== undefined) return added.run({ operands, options }, { config, features, ask })
+  if (added !== undefined)
+    return added.run({ operands, options }, { config, features, ask, startService })
   const [of = ''] = operands
   const { json, 'dry-run': dryRun } = options
   switch (run) {
@@ -70,7 +73,9 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     }
     case 'explain': {
       const { printExplanation } = await import('./explain.ts')
-      return printExplanation(of, config, options.config)
+      const { head, field: fields, client } = options
+      const asked = { of, method: head ? 'HEAD' : 'GET', fields, client } as const
+      return printExplanation(asked, config, options.config)
     }
     case 'get': {
       const { printFile } = await import('./get.ts')
@@ -99,6 +104,25 @@ export async function command({ run, operands, options }: Line): Promise<ExitCod
     case 'socket-unit':
       return printSocketUnit(config)
   }
+}
+
+/** Starts a service for a command. */
+async function startService(config: Config, log: Log) {
+  const service = await import('../service.ts')
+  return service.startService({
+    config,
+    warnings: [],
+    log,
+    start: { sockets: [], signal: new AbortController().signal },
+    reload: async () => ({ problems: ['this service keeps its configuration'] }),
+  })
+}
+
+/** The configuration when there is no file. */
+async function defaults(overrides: Overrides): ReturnType<typeof loadConfig> {
+  const checked = configCheck(overrides, surroundings({ serves: false }))({})
+  if (!checked.ok) throw new Error('the defaults are wrong')
+  return { ...checked, warnings: [], file: undefined }
 }
 
 /** A configuration with only the places of a file that has problems. Undefined when the places are wrong themselves. */

@@ -8,19 +8,27 @@ import type { Config } from '../config/config.ts'
 import { rulesOf } from '../policy/policy.ts'
 import { printComplaint } from './base/terminal.ts'
 
+/** The request of a command line. */
+type ExplainedLine = {
+  readonly of: string
+  readonly method: 'GET' | 'HEAD'
+  readonly fields: ReadonlyArray<readonly [name: string, value: string]>
+  readonly client: string | undefined
+}
+
 /**
- * Prints how a request for `url` would be answered, with a line for each question. It asks the service that runs with the cache
- * directory. Without one, or when this user may not ask it, it reads the store itself. An invalid `url` is wrong usage. `file` is the
+ * Prints how a request would be answered, with a line for each question. It asks the service that runs with the cache
+ * directory. Without one, or when this user may not ask it, it reads the store itself. An invalid URL is wrong usage. `file` is the
  * configuration file on the command line. A running service answers with its own settings, which can differ from it.
  */
 export async function printExplanation(
-  url: string,
+  asked: ExplainedLine,
   config: Config,
   file: string | undefined,
 ): Promise<ExitCode> {
   const code = await printAnswer(
     { directory: config.cacheDirectory, lock: wholeDirectory },
-    { do: 'explain', of: url },
+    { do: 'explain', ...asked },
     printComplaint,
   )
   if (code !== undefined && code !== 'forbidden') {
@@ -34,8 +42,10 @@ export async function printExplanation(
   const rules = rulesOf(config)
   const parts = { rules: () => rules, now: systemClock.now() }
   const { withStore } = await import('./base/store.ts')
-  const { explain, explanationText } = await import('../operations/explain.ts')
-  const findings = await withStore(config, store => explain({ url }, { ...parts, store }))
+  const { explain, explainedRequest, explanationText } = await import('../operations/explain.ts')
+  const findings = await withStore(config, store =>
+    explain(explainedRequest(asked), { ...parts, store }),
+  )
   const { text, understood } = explanationText(findings)
   await print(text)
   return understood ? exitCodes.success : exitCodes.usage

@@ -4,16 +4,14 @@
 import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { rename, rm, stat } from 'node:fs/promises'
-import { type IncomingMessage, request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { Failure } from '../../errors.ts'
-import { formatAuthority, parseUri } from '../../http/message/target.ts'
+import { parseUri } from '../../http/message/target.ts'
 import { type ExitCode, exitCodes } from '../../program.ts'
 import type { Config } from '../config/config.ts'
+import { askProxy } from './base/proxy.ts'
 import { printComplaint } from './base/terminal.ts'
 
-/** The longest silence of the proxy in milliseconds. The proxy answers an error itself when an origin is silent for long. */
-const silence = 60_000
 /** The most characters of a sentence that are shown. */
 const mostText = 4096
 
@@ -23,15 +21,12 @@ export async function printFile(
   { listen }: Pick<Config, 'listen'>,
   output: string | undefined,
 ): Promise<ExitCode> {
-  const uri = parseUri(url.includes('://') ? url : `http://${url}`)
-  if ('problem' in uri) {
+  const full = url.includes('://') ? url : `http://${url}`
+  if ('problem' in parseUri(full)) {
     await printComplaint(`${url} is no http or https URL`)
     return exitCodes.usage
   }
-  const host = formatAuthority(uri, uri.scheme)
-  const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
-  const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`
-  const response = await answerTo(path, host, listen[0])
+  const response = await askProxy(full, listen[0])
   const { statusCode: status = 0, headers } = response
   if (status !== 200) {
     const sentence = await beginning(response)
@@ -43,27 +38,6 @@ export async function printFile(
   else if (await isNoFile(output)) await pipeline(response, createWriteStream(output))
   else await replaceFile(output, response)
   return exitCodes.success
-}
-
-function answerTo(
-  path: string,
-  host: string,
-  at: Config['listen'][number] | undefined,
-): Promise<IncomingMessage> {
-  const { address = '127.0.0.1', port = 3142 } = at ?? {}
-  const everywhere = address === '0.0.0.0' || address === '::'
-  const own = { host: everywhere ? '127.0.0.1' : address, port }
-  return new Promise((resolve, reject) => {
-    const asking = request({ ...own, path, headers: { Host: host }, agent: false }, resolve)
-    const fail = (cause: Error): void => {
-      const where = formatAuthority(own)
-      const text = `the proxy at ${where} does not answer: ${cause.message}`
-      reject(new Failure(text, { code: 'get', cause }))
-    }
-    asking.setTimeout(silence, () => asking.destroy(new Error(`silence for ${silence / 1000} s`)))
-    asking.on('error', fail)
-    asking.end()
-  })
 }
 
 async function beginning(response: IncomingMessage): Promise<string> {

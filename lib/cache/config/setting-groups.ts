@@ -31,11 +31,11 @@ export const archives = listOfGroups(
       listOf(mirror, 'places', 16),
       'an archive has at least one origin, the preferred one first',
     ).says(
-      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All of them have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
+      'Places that have the same files, the preferred one first: a host, optionally with a port and a path, and with `http://` or `https://` in front. All must be allowed: list private ones under `private_domains`, and public ones under `domains` if that is set.',
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
     ),
     verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
-      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the one before. `prefer`: not wrongly signed by a known key, not older than the one before, and not unsigned when the one before was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the earlier one. `prefer`: not wrongly signed by a known key, not older than the earlier one, and not unsigned if the earlier one was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
       'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
@@ -49,7 +49,7 @@ export const archives = listOfGroups(
       'that of `limits.origin_connections`',
       'archives:\n  - origins: [archive.example.org/debian]\n    connections: 2',
     ).says(
-      'Most connections to each origin of this archive at a time, in place of `limits.origin_connections`. apt has one connection to an archive, and some archives allow an address only a few. Without this setting cachesvc finds that out: when an origin refuses some of several connections (429, 503, a reset or no connection), it gets half as many, what it refused is asked again, and the number rises by one a minute.',
+      'Most connections to each origin of this archive at a time, instead of `limits.origin_connections`. Without this setting cachesvc adapts: when an origin refuses some of several connections, it gets half as many, and one more each minute.',
     ),
     address_family: optionalSetting(oneOf(...addressFamilies), 'that of `address_family`').says(
       'Which addresses of the origins of this archive are used, as with `address_family`.',
@@ -58,8 +58,8 @@ export const archives = listOfGroups(
       'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
     ),
     credentials: optionalSetting(secretPlace, 'none').says(
-      'File with the name and the password by which this proxy asks the origins of this archive, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Without `http://` before the host a line counts for https alone. Needs `archives[].clients`: what comes of it is stored and given to those clients only, without credentials of theirs.',
-      'The credentials are sent to the host of the line below its path, and nowhere else: to no other host that one redirects to, nor to a parent proxy over http. A client that sends credentials of its own is passed through with those. A reload reads the file again.',
+      'File with the credentials of this proxy for the origins, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd. A line without `http://` is for https. Needs `archives[].clients`: only those clients get the files (`docs/paid-archives.md`).',
+      'The credentials go only to the host of the line, below its path: never along a redirect to another host, nor to a parent proxy over http. A reload reads the file again.',
     ),
     store: setting(oneOf('permitted', 'always'), 'permitted').says(
       'Which responses of this archive are stored. `permitted`: those whose fields allow it. `always`: those with `Cache-Control: private` or `no-store` and those with `Vary: *` too. Some package servers mark each file so, and then each machine fetches each file from them. cachesvc asks for what it stores without credentials, so each of its clients would get the same. Use it for an archive whose owner agrees.',
@@ -87,10 +87,10 @@ export const suites = group(
       ),
     ...settingsAt('suites'),
     update: setting(duration('0s', '25s'), '8s').says(
-      'Time limit for a client that asks for a Release file of which the origin has a new one, while the indexes it names and clients use are fetched. After that the client gets the Release file and the indexes of before, which fit each other. That lasts for ten minutes at most, from when the new one was first seen, for the sake of Packages and Sources that most clients use, and for half of this time for the sake of other files. Then clients get the new one without them. apt gives up after 30 seconds.',
+      'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients are told so. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients learn of it. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
@@ -121,7 +121,7 @@ export const retention = group(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
     unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
-      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. cachesvc looks once a day. A file goes when it was without a name at each look of that time, and no client has asked for it in that time. It stays while a generation of a suite names it that is kept, such as the three before the newest, those of `suites.snapshot_days` and those that wait for a delay; and while a recorded build has it. Nothing is said of files whose indexes are not known: those of another component or architecture than clients use, and those of archives without a Release file.',
+      'Time after which packages and source files are removed that no index of their archive names any more; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
     ),
   },
 )
@@ -143,10 +143,10 @@ export const freshness = group(
       'Freshness of indexes, Release files and other files below `dists/`, for clients that do not ask for validation.',
     ),
     other: setting(duration('0s', '365d'), '1h').says(
-      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives build packages anew under the old name.',
+      'Freshness of files that are neither indexes nor immutable, for clients that do not ask for validation; a tenth of the age a file had when the origin was last asked, if that is less and the origin states no time (RFC 9111 section 4.2.2). Files in a pool that no adopted index names are fresh for this time whatever their age, because some archives rebuild packages under the old name.',
     ),
     negative: setting(duration('0s', '1h'), '5s').says(
-      'Time for which a 404 of the origin is remembered, but for InRelease, Release and Release.gpg.',
+      'Time for which a 404 of the origin is remembered, except for InRelease, Release and Release.gpg.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
       'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
@@ -168,7 +168,7 @@ export const timeouts = group(
     fields: setting(duration('100ms', '10m'), '15s')
       .needsRestart()
       .says(
-        'Time limit for the head of the origin’s response, after the request was sent, while a stored file or another origin can answer. Where none can, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes (for `fields` if that is more), so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients. A request that is passed through waits as long as its client, and no longer than that.',
+        'Time limit for the head of the origin’s response. If nothing else can answer, the client gets 503 after `connect` and `fields` together, and the request goes on for five minutes, so that the next try finds the file. Raise it for an archive that makes its files on demand, together with `Acquire::http::Timeout` of its clients.',
       ),
     content: setting(duration('100ms', '10m'), '25s')
       .needsRestart()
@@ -195,7 +195,7 @@ export const timeouts = group(
     drain: setting(duration('0s', '1h'), '30s')
       .needsRestart()
       .says(
-        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no more.',
+        'Time limit for running transfers when the daemon stops. Until those under way have ended, it goes on serving new clients as well; in the last 5 seconds of the limit (in the second half of one below 10 s) it takes no new ones.',
       ),
   },
 )
@@ -215,7 +215,7 @@ export const limits = group('Limits for clients and origins.', {
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
-        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest on which nothing is under way is closed. If there is none, the request waits up to 5 seconds for another to end, and is then answered 429, which apt takes for a failure of the moment as it does 503: it tries again three times. So many connections again (16 at least) may wait; those beyond are closed at once. Pages about the proxy itself are served all the same.',
+        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; those beyond are closed at once.',
       ),
       rate: optionalSetting(
         size('4K', '64G'),
@@ -289,10 +289,10 @@ export const https = group(
     enable_crl: setting(boolean, false)
       .needsRestart()
       .says(
-        'Whether a certificate revocation list is made each half hour and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
+        'Whether a certificate revocation list is made each day and served at `/_cachesvc/revocation.crl`. With `https.certificate_domain` its address is written into all certificates. The list is empty, because certificates are valid for one day only.',
       ),
     origin_ca: setting(listOf(absolutePath, 'paths'), []).says(
-      'PEM files with certificates of CAs that are trusted for origins, besides those that Node.js comes with and those of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
+      'PEM files with certificates of CAs that are trusted for origins, in addition to those of Node.js and of the system: `/etc/ssl/certs/ca-certificates.crt` on Debian, or the file that the environment variable `SSL_CERT_FILE` names, and that of `NODE_EXTRA_CA_CERTS`. The files of the system are read at the start and at each reload.',
     ),
     remember_distrust: setting(duration('0s', '7d'), '1h').says(
       'Time for which a client’s tunnels to a host are not intercepted after the client has rejected the certificate for that host. The client then works, without caching. 0 intercepts each time.',

@@ -65,7 +65,7 @@ export const settings = group('', {
     .needsRestart()
     .says(
       'Directory of stored files and statistics. It is made if it does not exist. `--cache-dir` and `CACHESVC_CACHE_DIR` take precedence.',
-      'The unit of systemd may write to `/var/cache/cachesvc` alone. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`. `--check-config` says when the second is missing.',
+      'The systemd unit may write only to `/var/cache/cachesvc`. For another directory, such as `/srv/cachesvc`: `sudo install -d -o cachesvc -g cachesvc -m 0750 /srv/cachesvc`, then `sudo systemctl edit cachesvc` with the lines `[Service]` and `ReadWritePaths=/srv/cachesvc`, then `sudo systemctl restart cachesvc`.',
     ),
 
   listen: optionalSetting(
@@ -93,7 +93,7 @@ export const settings = group('', {
   listen_port_secure: setting(integer(0, 65_535, 'a port'), 0)
     .needsRestart('listenSecure')
     .says(
-      'Port of a TLS listener, for `Acquire::http::Proxy "https://…"`; 0 is none. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket from systemd with the name `secure` replaces it.',
+      'Port of a TLS listener, for `Acquire::http::Proxy "https://…"`; 0 switches it off. Its certificate comes from the CA of the `https` settings, for the names and addresses of this machine, `index.hostnames` and `https.certificate_domain`. It listens at `listen_address`. A socket from systemd with the name `secure` replaces it.',
     ),
 
   domains: setting(
@@ -128,7 +128,7 @@ export const settings = group('', {
     [],
     'proxy_protocol: [192.0.2.10, 192.0.2.11]',
   ).says(
-    'Load balancers whose connections begin with the PROXY protocol, version 2, by which they name their clients (HAProxy: `send-proxy-v2`). Every connection of these machines then has to begin so, but for those to `listen_secure`; others may not. `clients`, `index.clients`, the log and the statistics then have the client that is named, and not the balancer. With a balancer that is not listed here, all clients behind it are one client with its address.',
+    'Load balancers whose connections begin with the PROXY protocol, version 2, by which they name their clients (HAProxy: `send-proxy-v2`). Every connection of these machines must then begin so, except those to `listen_secure`; others must not. `clients`, `index.clients`, the log and the statistics then have the client that is named, and not the balancer. With a balancer that is not listed here, all clients behind it are one client with its address.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
@@ -143,9 +143,9 @@ export const settings = group('', {
   )
     .needsRestart()
     .says(
-      'HTTP proxy for all requests to origins, tunnels included: its URL alone, `parent_proxy: http://proxy.example.org:3128`, or a group of its `url`, of `only`, the hosts that are asked by way of it, and of `except`, the hosts that are not, patterns as under `domains`. Hosts that no parent is for are asked directly. The URL can have a user name and password, percent-encoded; they are never logged, and no other parent gets them. The default port is 80.',
-      'A list of up to eight has several parents, in the order in which they are tried. The next one is tried when one cannot be connected to within 3 seconds, gives no answer for 10 seconds, does not accept the credentials (407), or answers 502, 503 or 504. A parent that cannot be connected to, gives no answer or refuses the credentials is passed over for 10 seconds, and twice as long with each further failure, up to 5 minutes. For what an origin can have caused (no answer, or a 407 to a request for http) it is passed over only while it answers no other request. Other refusals are answers, and no other way is tried: name the hosts under `only` or `except`. When all parents of a host fail, its requests fail, unless the last member of the list is the word `direct`: then they are sent directly.',
-      'The parent answers for hosts that it refuses or cannot reach, and such an answer looks like one of the origin. So a 4xx other than 401, 404 and 410 is told as that of the parent, and a stored file is served in its place. The variables `http_proxy`, `https_proxy` and `no_proxy` of the environment have no effect; the log says so at the start when one is set.',
+      'HTTP proxy for requests to origins, tunnels included: its URL, or a group of `url`, `only` (the hosts that use it) and `except` (those that do not), patterns as under `domains`. The URL can have a user name and password, percent-encoded; they are never logged. The default port is 80.',
+      'A list has up to eight parents. The next one is tried when one cannot be connected to within 3 seconds, is silent for 10 seconds, refuses the credentials (407), or answers 502, 503 or 504; such a parent is then passed over for 10 seconds, up to 5 minutes if it keeps failing. When all parents of a host fail, its requests fail, unless the list ends with the word `direct`.',
+      'A 4xx of a parent other than 401, 404 and 410 counts as its own, and a stored file is served instead. The environment variables `http_proxy`, `https_proxy` and `no_proxy` have no effect.',
     ),
   address_family: setting(oneOf(...addressFamilies), 'any').says(
     'Which addresses of origins and parent proxies are used: those of IPv4, those of IPv6, or both. It is to cachesvc what `Acquire::ForceIPv4` and `Acquire::ForceIPv6` are to apt. An origin that is written as an address has that one. An address that takes connections and then misses a deadline comes last for some minutes whatever is set here. A reload changes it for new connections.',
@@ -176,14 +176,14 @@ export const settings = group('', {
     },
     'remap:\n  - from: archive.example.com/debian\n    to: mirror.example.org/pub/debian\n  - from: http://packages.example.com\n    to: https://packages.example.com',
   ).says(
-    'Rules that fetch requests for `from` from `to`. Files are stored under `to`, so two names of one archive share stored files. The first rule that fits applies, before `overrides`, and no rule is applied twice. Both places have to be allowed. Public hosts are, unless `domains` or `passthrough_domains` is set: list them in `domains` then. A host at a private address belongs under `private_domains`.',
+    'Rules that fetch requests for `from` from `to`. Files are stored under `to`, so two names of one archive share stored files. The first rule that fits applies, before `overrides`. Both places must be allowed: list private ones under `private_domains`, and public ones under `domains` if that is set.',
     'When a rule changes the host, the credentials of the request are not sent. Tunnels are not routed, because their requests cannot be read.',
     'Note for files written for GoAPTCacher: there a rule could only have paths.',
   ),
   archives,
   redirects: setting(oneOf('follow', 'pass'), 'follow').says(
-    'Which side follows redirects of origins. `follow`: the proxy does, inside the policy, and stores the file under the name that was asked for. `pass`: the client gets the redirect, which is not stored, and asks for the place it names; the file is stored under that name.',
-    'With `follow` apt does not learn of the redirect. So it cannot stay with one mirror during an update, and the files it gets can be from mirrors that are not equally up to date; the indexes are compared with their Release file all the same. With `pass` each request costs a question to the origin, also while the file is stored; nothing is served when that origin fails; each mirror it names is stored by itself and must be allowed by the policy; and a client that is redirected to `https://` fetches through a tunnel, past the store. A client that comes by DNS goes to the mirror directly.',
+    'Which side follows redirects of origins. `follow`: the proxy does, and stores the file under the name that was asked for. `pass`: the client gets the redirect and asks for the place it names.',
+    'With `follow` the files of one update can come from mirrors that are not equally up to date. With `pass` each request costs a question to the origin, nothing is served when that origin fails, each mirror is stored separately and must be allowed, and a redirect to `https://` goes through a tunnel.',
   ),
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
     ubuntu_server: setting(
@@ -202,7 +202,7 @@ export const settings = group('', {
       'what `mirrors.yaml` among the examples of the package has',
       'overrides:\n  mirrors: /etc/cachesvc/mirrors.yaml\n  debian_server: mirror.example.org',
     ).says(
-      'File that names the hosts which have one archive together, such as the mirrors of countries, in place of what is built in: add mirrors to the archives that `ubuntu_server` and `debian_server` replace, or archives of your own with the host (`to`) that is asked in place of all others. Their files are stored once. `mirrors.yaml`, among the examples of the package, is what is built in, and explains the form. A reload reads the file again; one with a problem is not taken.',
+      'File that lists the mirrors of an archive, instead of the built-in list: their files are stored once, and one host (`to`) is asked instead of all others. `mirrors.yaml`, among the examples of the package, is the built-in list and explains the form. A reload reads the file again.',
     ),
   }),
 

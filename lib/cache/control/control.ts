@@ -16,7 +16,7 @@ import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
-import { explanationText } from '../operations/explain.ts'
+import { explainedRequest, explanationText } from '../operations/explain.ts'
 import type { OperationsSources } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
@@ -69,7 +69,7 @@ export function control(parts: ControlParts): RequestHandler {
         return outputAnswer(json === true ? jsonText(found) : statsText(found, today))
       }
       case 'explain': {
-        const { text, understood } = explanationText(await sources.explain({ url: String(of) }))
+        const { text, understood } = explanationText(await sources.explain(explainedRequest(asked)))
         return outputAnswer(text, understood ? exitCodes.success : exitCodes.usage)
       }
       case 'remove':

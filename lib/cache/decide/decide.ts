@@ -345,17 +345,16 @@ export function provenEntry(
   stored: Entry | undefined,
   { store, shares }: Pick<DecisionParts, 'store' | 'shares'>,
 ): Entry | undefined {
+  const isNamed = claim === undefined || stored?.digest === claim.digest
+  if (isNamed && (stored === undefined || stored.verified !== undefined)) return stored
   const verified = proofOf({ archive: file.archive, claim })
-  if (claim !== undefined && stored?.digest !== claim.digest) {
-    // Of several right contents the origin has to say which one it has.
-    if (claim.others !== undefined || directives.noStore) return stored
-    const isHere = store.has?.(claim.digest) === true && shares?.(claim.digest, file.key) !== false
-    if (!isHere) return stored
-    const draft = draftEntry(file.key, nothingSaid, { requested: now, received: now }, stored)
-    return finishedEntry(draft, claim, undefined, verified)
-  }
-  if (stored === undefined || stored.verified !== undefined || verified === undefined) return stored
-  return { ...stored, verified }
+  if (isNamed) return verified === undefined ? stored : stored && { ...stored, verified }
+  // Of several right contents the origin has to say which one it has.
+  if (claim.others !== undefined || directives.noStore) return stored
+  const isHere = store.has?.(claim.digest) === true && shares?.(claim.digest, file.key) !== false
+  if (!isHere) return stored
+  const draft = draftEntry(file.key, nothingSaid, { requested: now, received: now }, stored)
+  return finishedEntry(draft, claim, undefined, verified)
 }
 
 /** A question about a file, with what indexes say of it. */

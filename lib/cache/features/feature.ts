@@ -2,12 +2,14 @@
  * What a feature is, and the places where it can join the core. A feature is one folder below `features/`. The core names no feature, and
  * no feature names another: `features.ts` lists them, and the service goes through that list.
  */
+import type { RequestHandler } from '../../admin-socket.ts'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { BlockPool } from '../../bytes/block-pool.ts'
 import { type AddedCommand, addedCommand } from '../../command-line.ts'
 import type { StopStep } from '../../daemon.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { ListenAddress } from '../../http/server/listen.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { JsonObject } from '../../json.ts'
 import type { Log } from '../../log/log.ts'
@@ -51,10 +53,27 @@ export interface CommandContext {
   readonly features: readonly Feature[]
   /** Asks the running service, prints its answer, and returns its exit code. */
   readonly ask: (request: object) => Promise<ExitCode>
+  /** Starts a service in this process, which keeps its configuration. Throws a Failure with one sentence when it cannot. */
+  readonly startService: (config: Config, log: Log) => Promise<StartedService>
+}
+
+/** A service that a command has started. */
+export interface StartedService {
+  readonly listeners: ReadonlyArray<{ readonly address: string | undefined; readonly port: number }>
+  readonly stop: readonly StopStep[]
+  /** Answers what the admin socket is asked. */
+  readonly answer: RequestHandler
+}
+
+/** The values of options that every command has. A command need not say that it takes them. */
+interface CommonOptions {
+  readonly config: string | undefined
+  readonly 'cache-dir': string | undefined
+  readonly listen: readonly ListenAddress[]
 }
 
 /** The values of the options that the commands of several features and of the core share. */
-export interface SharedOptions {
+export interface SharedOptions extends CommonOptions {
   readonly json: boolean
   readonly 'dry-run': boolean
   readonly suite: readonly string[]

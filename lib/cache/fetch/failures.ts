@@ -66,11 +66,11 @@ const failures = {
     'The archive is being updated, and the origin does not have this file of the Release that clients get meanwhile; try again.',
   ],
   RELEASE_OUTDATED: [
-    '{origin} has a newer Release file and no longer has this file of the one before',
+    '{origin} has a newer Release file and no longer has this file of the earlier one',
     'The archive has published a newer Release file meanwhile and no longer has this file; update again.',
   ],
   RELEASE_REFUSED: [
-    '{origin} has a Release file that may not be adopted and no longer has this file of the one before',
+    '{origin} has a Release file that may not be adopted and no longer has this file of the earlier one',
     'The archive has an older Release file, or one that may not be adopted, and no longer has this file of the one that clients get.',
   ],
   TOO_MANY_FETCHES: [

@@ -15,7 +15,7 @@ import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import { Piece } from '../../bytes/piece.ts'
-import { begunSource, type Source } from '../../bytes/source.ts'
+import { begunSource, type Source, tappedSource } from '../../bytes/source.ts'
 import { Fields } from '../../http/message/field.ts'
 import { validatorsOf } from '../../http/message/precondition.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
@@ -111,7 +111,7 @@ export class RangesAhead {
           over()
           return undefined
         }
-        return watchedSource(content, { onPiece: length => (bytes += length), onOver: over })
+        return tappedSource(content, { onPiece: length => (bytes += length), onOver: over })
       },
       () => {
         over()
@@ -214,32 +214,4 @@ function comingSource(coming: Promise<Source>): Source {
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
-}
-
-interface Watch {
-  readonly onPiece: (bytes: number) => void
-  /** Called once, at the end or when the source is closed. */
-  readonly onOver: () => void
-}
-
-/** The same content, which tells of each piece and of its end. */
-export function watchedSource(content: Source, { onPiece, onOver }: Watch): Source {
-  let over = false
-  const end = (): void => {
-    if (!over) onOver()
-    over = true
-  }
-  return {
-    next(take) {
-      content.next((error, piece) => {
-        if (piece === undefined) end()
-        else onPiece(piece.bytes.length)
-        take(error, piece)
-      })
-    },
-    close() {
-      content.close()
-      end()
-    },
-  }
 }

@@ -177,7 +177,7 @@ export function unremovableText(left: UnremovableContents, directory: string): s
   const [they, are] = contents === 1 ? ['It', 'is'] : ['They', 'are']
   const what = `${countOf(contents, 'removed file')}, ${size(bytes)}, could not be taken from the disk: ${because}`
   const whose = owner === undefined ? '' : `, for the directory belongs to ${userName(owner)}`
-  const again = `${they} ${are} served no more, and ${are} tried again every minute`
+  const again = `${they} ${are} no longer served, and ${are} tried again every minute`
   return `${what}${whose}. ${again}${owner === undefined ? '' : `. To mend it: ${mendOwner(owner, directory)}`}`
 }
 

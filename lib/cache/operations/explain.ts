@@ -10,6 +10,7 @@ import type { ParentState } from '../../http/client/dialling/parents.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
+import type { JsonObject } from '../../json.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import { addressRefusal, signatureIsOfAnother, withoutFile } from '../answer/errors.ts'
 import { directoriesOf } from '../archive/path.ts'
@@ -33,7 +34,13 @@ import { parentsOf, placesOf } from '../policy/routing.ts'
 import { buildOf, destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { isOfNoArchive } from '../rfc9111/client-fields.ts'
 import { currentAge } from '../rfc9111/lookup.ts'
-import { type Entry, type EntryProof, neverConfirmed, type Reading } from '../store/entry.ts'
+import {
+  type Entry,
+  type EntryProof,
+  isFieldLine,
+  neverConfirmed,
+  type Reading,
+} from '../store/entry.ts'
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
@@ -65,6 +72,18 @@ interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   /** What the features say; undefined in a process that does not own the store. */
   readonly features?: readonly FeatureReport[]
   readonly now: Milliseconds
+}
+
+/** The request that a command asks about, over the admin socket as well. What is not well-formed there is left out. */
+export function explainedRequest(asked: JsonObject): ExplainedRequest {
+  const { of, method, fields, client } = asked
+  const pairs = Array.isArray(fields) ? fields.filter(isFieldLine) : []
+  return {
+    url: String(of),
+    method: method === 'HEAD' ? method : 'GET',
+    fields: Fields.of(...pairs),
+    ...(typeof client === 'string' && { client }),
+  }
 }
 
 /** The findings as a command prints them, one per line, and whether the URL was understood. */
@@ -119,7 +138,7 @@ function wayText(names: readonly string[], { rules, parents }: ExplainParts): st
     return 'no parent proxy: `parent_proxy.except` names the host, or `only` does not'
   }
   const { direct } = rules().config.parentProxy ?? { direct: false }
-  const next = [...others.map(name => `by way of ${name}`), ...(direct ? ['directly'] : [])]
+  const next = [...others.map(name => `through ${name}`), ...(direct ? ['directly'] : [])]
   const then = next.map(way => `; when that fails, ${way}`).join('')
   const failing = (parents?.() ?? []).filter(({ name }) => names.includes(name))
   const now = failing.flatMap(({ name, because }) =>
@@ -283,7 +302,7 @@ function findOrigin({ file, admission }: AdmittedFile, parts: ExplainParts, find
     }
   }
   if (config.parentProxy !== undefined) {
-    find('By way of', wayText(parentsOf(uri, policy.parents), parts))
+    find('Through', wayText(parentsOf(uri, policy.parents), parts))
   }
   const [, ...others] = placesOf(uri, config.archives)
   if (others.length > 0) {

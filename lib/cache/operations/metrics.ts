@@ -12,7 +12,7 @@ import type { SignatureEnd } from '../suites/signing/apt-policy.ts'
 
 const gauges = {
   client_connections: 'Open client connections.',
-  clients_waiting_for_rate: 'Clients of which content waits for `limits.per_client.rate`.',
+  clients_waiting_for_rate: 'Clients whose content waits for `limits.per_client.rate`.',
   origin_connections: 'Open connections to origins.',
   fetches_under_way: 'Files being fetched from origins.',
   files_being_written: 'Files not yet whole on disk.',
@@ -25,7 +25,7 @@ const gauges = {
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',
   suites_being_adopted: 'Suites whose indexes are being read.',
-  suites_behind: 'Suites of which clients get an earlier Release file than the origin has.',
+  suites_behind: 'Suites whose clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
   unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
   refused_signatures:
@@ -199,7 +199,7 @@ export class CacheMetrics {
     this.#metrics.readings(
       {
         name: 'cachesvc_parent_requests_total',
-        help: 'Requests and tunnels by way of a parent proxy, by result: answered, or failed where another way is tried if there is one.',
+        help: 'Requests and tunnels through a parent proxy, by result: answered, or failed where another way is tried if there is one.',
         labels: ['parent', 'result'],
         type: 'counter',
       },

@@ -55,9 +55,9 @@ export function mayBeRefused(file: ArchivePath, request: Fields, status: number)
   return isOfNoArchive(file) && isOtherProgram(request) && [400, 401, 403, 406].includes(status)
 }
 
-/** Whether the fields of clients can matter for a file: it has no APT kind and lies in no suite. */
-export function isOfNoArchive({ kind, ofSuite }: ArchivePath): boolean {
-  return kind === 'other' && ofSuite !== true
+/** Whether the fields of clients can matter for a file: it has no APT kind, lies in no suite, and belongs to no other package manager. */
+export function isOfNoArchive({ kind, ofSuite, foreign }: ArchivePath): boolean {
+  return kind === 'other' && ofSuite !== true && foreign !== true
 }
 
 /** Whether a program other than apt or a cache for apt sends a request. A request without an agent counts as one of apt. */

@@ -301,11 +301,13 @@ function residentTime(stored: StoredResponse, now: Milliseconds): Milliseconds {
 }
 
 function configuredLifetime(
-  { kind, detached, ofSuite }: ArchivePath,
+  { kind, detached, ofSuite, foreign }: ArchivePath,
   settings: FreshnessSettings,
 ): Milliseconds {
   // A signature has no lifetime of its own.
   if (detached) return 0
+  // No index says here which packages belong to which metadata, so the origin is asked about each.
+  if (foreign) return settings.floor
   return kind === 'release' || kind === 'index' || kind === 'pdiff' || ofSuite
     ? settings.index
     : settings.other

@@ -3,11 +3,11 @@
  * of the last minute, the number of today's clients, and the figures of each archive and client since the start. `Holdings` counts the
  * stored files of each archive when a page asks for them, at most once a minute.
  */
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { targetText } from '../../http/server/exchanges.ts'
+import { type RecentEntries, recentEntries } from '../../recent.ts'
 import { notStoredReasons } from '../fetch/fetch-outcome.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
@@ -75,8 +75,8 @@ export class Activity {
   /** The last User-Agent and its program. Consecutive requests mostly come from one program. */
   #latest = { agent: '', program: programOf('') }
   readonly #problems: AnsweredRequest[] = []
-  readonly #archives = new LRUCache<string, Tally>({ max: mostNames })
-  readonly #clients = new LRUCache<string, Tally>({ max: mostNames })
+  readonly #archives = recentEntries<string, Tally>(mostNames)
+  readonly #clients = recentEntries<string, Tally>(mostNames)
   #today = { from: 0, until: 0, clients: new Set<string>() }
   /** Three numbers for each second of a minute: the second since the start, the requests in it, and their bytes. */
   readonly #minute = new Float64Array(seconds * 3).fill(-1)
@@ -251,7 +251,7 @@ export function programOf(agent: string | undefined): string {
 }
 
 function tally(
-  all: LRUCache<string, Tally>,
+  all: RecentEntries<Tally>,
   name: string,
   { at, outcome, bytes }: AnsweredRequest,
 ): void {
@@ -266,7 +266,7 @@ function tally(
   one.last = at
 }
 
-function largest(all: LRUCache<string, Tally>): readonly Tally[] {
+function largest(all: RecentEntries<Tally>): readonly Tally[] {
   return [...all.values()].sort((a, b) => b.bytes - a.bytes || b.requests - a.requests)
 }
 

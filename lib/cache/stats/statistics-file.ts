@@ -137,7 +137,7 @@ async function recordedDays(
       const done = await kept(rename(path, aside))
       const fate =
         'aside' in done
-          ? ' and was set aside; counting starts anew'
+          ? ' and was set aside; counting starts again'
           : ', and not be set aside either; it will be replaced'
       const because = explainError(error)
       warn(`the statistics file cannot be used${fate}`, { path, because, ...done })

@@ -105,7 +105,7 @@ function isFieldList(value: unknown): value is Entry['fields'] {
   return Array.isArray(value) && value.every(isFieldLine)
 }
 
-function isFieldLine(value: unknown): boolean {
+export function isFieldLine(value: unknown): value is readonly [name: string, value: string] {
   if (!Array.isArray(value) || value.length !== 2) return false
   const [name, text]: readonly unknown[] = value
   return (

@@ -1,5 +1,5 @@
 /**
- * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/disk-layout.md). Other processes may read it
+ * The store: bytes by SHA-256, entries by key, in a directory with one writer (docs/decisions/0027). Other processes may read it
  * (`openStoreForReading`).
  *
  * Readers see a new entry at once. The disk gets it later: first the content, then the entries that name it, then a mark that says up to
@@ -25,7 +25,7 @@ import type { UnnamedContent, WhyStays } from './content/content-life.ts'
 import type { Download, PutResult } from './content/download.ts'
 import type { DownloadOptions } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
-import type { FileSystemSpace, Usage } from './content/room.ts'
+import type { FileSystemSpace, Usage } from './content/space.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, givenFiles, Layout, type Surroundings } from './disk/disk.ts'
 import { type Examination, type ExaminedContent, examineFile } from './disk/examine.ts'

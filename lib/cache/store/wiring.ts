@@ -9,7 +9,8 @@ import { Blobs } from './content/blobs.ts'
 import { Checks } from './content/checks.ts'
 import { Downloads } from './content/downloads.ts'
 import { OpenFiles, SharedBlocks } from './content/open-content.ts'
-import { Arrivals, Room, Space } from './content/room.ts'
+import { Arrivals, Room } from './content/room.ts'
+import { Space } from './content/space.ts'
 import { Contents } from './content/stored-contents.ts'
 import { Disk, type DiskOptions, Layout } from './disk/disk.ts'
 import { DiskHealth } from './disk/health.ts'
@@ -50,7 +51,7 @@ export function wireStore(options: StoreOptions) {
   const around = { ...below, health }
   const journal = new Journal(around)
   const blobs = new Blobs({ ...around, journal, keepUnnamed })
-  const arrivals = new Arrivals(clock)
+  const arrivals = new Arrivals()
   const space = new Space(around, () => blobs.bytes + arrivals.bytes.arrived)
   const kept = { ...around, journal, catalogue: journal, blobs }
   const room = new Room({ ...kept, space, arrivals })

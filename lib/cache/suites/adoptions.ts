@@ -367,7 +367,7 @@ export class Adoptions {
 
   /** Keeps the known generations while the disk cannot read the entries of Release files. */
   #notRead(at: string): void {
-    this.#parts.log.warn('a suite is not adopted anew while the disk fails', { suite: at })
+    this.#parts.log.warn('a suite is not adopted again while the disk fails', { suite: at })
   }
 
   /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */

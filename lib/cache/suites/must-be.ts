@@ -3,8 +3,12 @@
  */
 import type { ArchivePath } from '../archive/path.ts'
 import type { Claim } from './generation.ts'
+import type { Source } from './known-suites.ts'
 
-export type MustBe = NamedFile | AwaitedFile | NamedByItself | UnnamedFile
+export type MustBe = (NamedFile | AwaitedFile | NamedByItself | UnnamedFile) & {
+  /** The indexes whose tables were missing. They have no say. */
+  readonly lost?: readonly Source[]
+}
 
 /** Adopted indexes name the file. */
 interface NamedFile {

@@ -34,7 +34,7 @@ const changing: ReadonlySet<ArchivePath['kind']> = new Set(['release', 'index', 
 /** Makes a function that answers the key under which the store has the file that a key named at a moment. */
 export function pastFiles({ known, tables, clock }: PastParts) {
   return (key: string, { kind }: ArchivePath, moment: Milliseconds): AsOf | Promise<AsOf> => {
-    if (moment > clock.now() + clockTolerance) return { sentence: 'This date lies in the future.' }
+    if (moment > clock.now() + clockTolerance) return { sentence: 'This date is in the future.' }
     if (kind === 'by-hash' || kind === 'pool') return { key }
     const without = (sentence: string): AsOf => (changing.has(kind) ? { sentence } : { key })
     const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}

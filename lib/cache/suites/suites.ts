@@ -286,8 +286,15 @@ export class Suites {
     this.given(client, { key, digest: anotherRelease })
   }
 
-  /** Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. */
-  askedByClient({ key, archive: { kind }, client }: Omit<AskedFile, 'stored'>): void {
+  /**
+   * Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. Tables that
+   * were missing for the answer are made again.
+   */
+  askedByClient(
+    { key, archive: { kind }, client }: Omit<AskedFile, 'stored'>,
+    { lost = [] }: Pick<MustBe, 'lost'>,
+  ): void {
+    for (const source of lost) this.#makeAgain(source)
     if (this.#known.size === 0 && this.adoptions.count === 0) return
     if (kind !== 'by-hash' && kind !== 'index' && kind !== 'pdiff') return
     this.#asked.noteClient(client.address, key)
@@ -301,7 +308,7 @@ export class Suites {
   mustBe(asked: AskedFile): MustBe | Promise<MustBe> {
     const { key, stored, archive, client } = asked
     if (archive.kind === 'by-hash') return { is: 'by-name', digest: archive.digest }
-    if (archive.kind === 'release' && !archive.detached) return unnamedFile.release
+    if (archive.kind === 'release' && !key.endsWith('.gpg')) return unnamedFile.release
     if (this.#known.size === 0 && this.adoptions.count === 0) return unnamedFile['no-suite']
     const agreement = stored && this.#agreeing.get(stored)
     const agrees = agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true
@@ -351,10 +358,10 @@ export class Suites {
     const agreeing = this.#agreeing
     const lost: Source[] = []
     return continueWhenReady(this.#answer(name, asked, lost), answer => {
-      for (const source of lost) this.#makeAgain(source)
       const { stored, archive } = asked
       const must = this.#mustBeBy(answer, name)
       const { claim } = must
+      if (lost.length > 0) return { ...must, lost }
       const agrees = answer === 'unnamed' || claim?.digest === stored?.digest
       // A contradiction is settled for each client by the indexes that it has fetched.
       const settled = agrees && claim?.contradicting === undefined

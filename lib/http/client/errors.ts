@@ -135,8 +135,8 @@ const failures = {
   ],
   ORIGIN_CREDENTIALS_READABLE: [
     'send',
-    'the credentials of this proxy for {origin} are not sent over http by way of a parent proxy, which could read them',
-    'This proxy does not send its credentials for this archive over http by way of a parent proxy. The archive has to be asked over https, or without the parent proxy.',
+    'the credentials of this proxy for {origin} are not sent over http through a parent proxy, which could read them',
+    'This proxy does not send its credentials for this archive over http through a parent proxy. Use https for the archive, or reach it without the parent proxy.',
   ],
 } as const
 

@@ -6,8 +6,8 @@
  * no second "@", no backslash, no percent-encoding, no zone, and no abbreviated or octal IPv4 address.
  */
 import { isIPv4, SocketAddress } from 'node:net'
-import { LRUCache } from 'lru-cache'
 import { isIP } from '../../ip.ts'
+import { recentEntries } from '../../recent.ts'
 
 export type Scheme = 'http' | 'https'
 
@@ -205,8 +205,7 @@ function authorityOf(
   const number = port === '' ? defaultPort : PORT.test(port) ? Number(port) : 0
   if (number === undefined) return refuse('A port is required: host:port.')
   if (number < 1 || number > 65_535) return refuse('A port is a number from 1 to 65535.')
-  if (host === undefined)
-    return refuse('Only an IPv6 address without a zone may stand in brackets.')
+  if (host === undefined) return refuse('Only an IPv6 address without a zone may be in brackets.')
   const canonical = canonicalHost(host)
   return typeof canonical === 'string' ? { host: canonical, port: number } : canonical
 }
@@ -253,7 +252,7 @@ const longest = 1024
  * WeakMap, where it lasts no longer than the target.
  */
 export class TargetReader {
-  readonly #known = new LRUCache<string, Target>({ max: remembered })
+  readonly #known = recentEntries<string, Target>(remembered)
 
   /** Answers as `parseTarget` does. */
   read(method: string, text: string): Target | Problem {

@@ -41,7 +41,7 @@ function codingProblem(coding: string): Problem {
   const chunked = codings.filter(one => one === 'chunked').length
   if (chunked === 0) return { problem: 'its transfer coding is not chunked' }
   if (chunked > 1) return { problem: 'its transfer coding is chunked more than once' }
-  return { problem: 'it has another transfer coding besides chunked' }
+  return { problem: 'it has another transfer coding than chunked' }
 }
 
 /** Whether the server keeps the connection after this response (section 9.3). Content that ends with the connection is not considered. */

@@ -324,7 +324,7 @@ const refusals = {
   version: { status: 505, sentence: 'Only HTTP/1.1 and HTTP/1.0 are spoken here.' },
   target: { status: 414, sentence: 'The request target is too long.' },
   fields: { status: 431, sentence: 'The request has too many field lines.' },
-  hop: { status: 431, sentence: 'Connection and its like are too long.' },
+  hop: { status: 431, sentence: 'Connection and similar fields are too long.' },
   value: { status: 400, sentence: 'A field value contains CR, LF or NUL.' },
   noHost: { status: 400, sentence: 'An HTTP/1.1 request needs a Host field.' },
   emptyHost: { status: 400, sentence: 'The Host field is empty.' },

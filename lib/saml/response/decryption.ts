@@ -355,7 +355,7 @@ function opener({
       refuse('encryption_limit', `the encrypted parts together have more than ${most}`)
     }
     if (root.name !== expected || root.namespace !== ns.assertion) {
-      refuse('encryption_content', `a ${root.name} in the place of the ${expected}`)
+      refuse('encryption_content', `a ${root.name} instead of the ${expected}`)
     }
     return root
   }

@@ -52,7 +52,7 @@ t.test('a name of a megabyte takes no time', t => {
 })
 
 t.test('44, 49, 52, 95: the gateway removes every row but what the rules judge', t => {
-  const added = { identity: undefined, own: Fields.empty, basicAuth: false }
+  const added = { identity: Fields.empty, isKnown: false, own: Fields.empty, basicAuth: false }
   const stripped = new ForeignNames()
   for (const { name, family } of foreignNames) {
     for (const spelt of spellingsOf(name)) {

@@ -3,7 +3,7 @@
  */
 import t, { type Test } from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
-import { withoutCredentials } from '../../../lib/auth/access/preflight.ts'
+import { admittedFields } from '../../../lib/auth/gate/admission.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { handshake } from '../../fixtures/gateway/access-lab.ts'
 import { arranged } from '../../fixtures/gateway/attacked.ts'
@@ -55,7 +55,9 @@ t.test('80: a preflight passes, and says of no one who asks', async t => {
     }
     t.notOk([...(sent?.fields ?? [])].some(([name]) => /groups/i.test(name)))
   }
-  t.same([...withoutCredentials(Fields.of(['COOKIE', 'a=b'], ['authorization', 'x']))], [])
+  const admission = { because: 'preflight', session: undefined, identity: Fields.empty } as const
+  const bare = { ...admission, cookies: 'none', refuses: 'Authorization' } as const
+  t.same([...admittedFields(bare, Fields.of(['COOKIE', 'a=b'], ['authorization', 'x']))], [])
   const line = gateway.log.lines.find(({ message }) => message === 'request')
   t.match(line?.facts, { outcome: 'forwarded', because: 'preflight' })
   t.notOk(line?.facts['user'])

@@ -5,9 +5,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
-import { Replay } from '../../../lib/auth/cli/replay.ts'
-import { trialLines, tryRequest } from '../../../lib/auth/cli/trial.ts'
 import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
+import { trialLines, tryRequest } from '../../../lib/auth/gate/trial.ts'
+import { Replay } from '../../../lib/auth/replay/replay.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { backendOf, logIn, start } from '../../fixtures/gateway/access-lab.ts'
@@ -75,7 +75,7 @@ t.test('a verdict names rule, line and reason', t => {
       [
         'POST /admin/x, omar@example.org: has to sign in',
         /rule 3/,
-        'because the login is too old, and is asked for anew',
+        'because the login is too old, and is requested again',
       ],
     ],
     [
@@ -327,7 +327,7 @@ t.test('the command says it, and ends with what became of the request', async t 
     '/admin/x',
   )
   t.match(passes, { code: 0, stdout: /passes/ })
-  t.match(await run('/metrics'), { code: 1, stdout: /it allows nobody/ })
+  t.match(await run('/metrics'), { code: 1, stdout: /it lets no person in/ })
   t.match(await run(), { code: 2, stderr: /name a PATH/ })
   t.match(await run('--groups', 'a', '/x'), { code: 2, stderr: /name them by --user/ })
   for (const [args, stderr] of [

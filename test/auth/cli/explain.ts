@@ -1,8 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { checkNames } from '../../../lib/auth/doctor/checks/examine.ts'
 import { adviceOn, explainFromFile } from '../../../lib/auth/explain.ts'
 import type { FailureRecord } from '../../../lib/auth/pages/failure-records.ts'
+import { type FailureText, failureTable } from '../../../lib/auth/pages/failures.ts'
 import { packageRoot } from '../../../lib/package.ts'
 
 const record = {
@@ -69,7 +71,6 @@ t.test('what is not known says since when failures are', async t => {
 t.test('the advice on a code names the setting or the choice at the identity provider', t => {
   const about = (code: string, more: Partial<FailureRecord> = {}) =>
     adviceOn({ ...record, findings: [], code, ...more }).join(' ')
-  const canonical = { ok: false, expected: 'exclusive', received: 'inclusive' }
   for (const [words, advice] of [
     ['saml.idpInitiated', about('unsolicited')],
     ['saml.idpInitiated', about('login_cookie_missing')],
@@ -82,34 +83,20 @@ t.test('the advice on a code names the setting or the choice at the identity pro
     ['encryption certificate', about('encryption_key')],
     ['changing certificates does not help', about('encryption_document')],
     ['entity ID', about('audience')],
-    [
-      'saml.nameIDFormat',
-      about('idp_status', { facts: { problem: 'Requester / InvalidNameIDPolicy' } }),
-    ],
-    [
-      'saml.authnContext',
-      about('idp_status', { facts: { problem: 'Responder / NoAuthnContext' } }),
-    ],
-    [
-      'saml.forceAuthn',
-      about('idp_status', { facts: { problem: 'Responder / UnsupportedBinding' } }),
-    ],
-    ['its own log', about('idp_status', { facts: { problem: 'Responder' } })],
+    ['saml.nameIDFormat', about('idp_status', { shown: 'idp_name_id' })],
+    ['saml.clockSkew', about('expired', { shown: 'clocks_differ' })],
+    ['sign logout messages', about('logout_signature_missing', { shown: 'logout_unconfirmed' })],
+    ['encrypted', about('logout_encrypted_id', { shown: 'logout_refused' })],
+    ['its own log', about('idp_status')],
     ['saml.responseSize', about('xml_too-many-elements')],
     ['saml.responseSize', about('encryption_limit')],
-    ['passthroughPaths', about('request_not_kept', { facts: { because: 'foreign' } })],
     ['saml.replaySize', about('request_not_kept', { facts: { because: 'too-large' } })],
     ['RSA with SHA-256', about('signature_algorithm')],
     [
       'exclusive canonicalisation',
-      about('signature_algorithm', {
-        findings: [{ what: 'CanonicalizationMethod', ...canonical }],
-      }),
+      about('signature_algorithm', { shown: 'signature_canonicalisation' }),
     ],
-    [
-      'exclusive canonicalisation',
-      about('logout_signature_algorithm', { findings: [{ what: 'Transforms', ...canonical }] }),
-    ],
+    ['examines this: clock against the IdP', about('expired')],
   ] as const) {
     t.match(advice, words)
   }
@@ -118,9 +105,44 @@ t.test('the advice on a code names the setting or the choice at the identity pro
   t.end()
 })
 
-t.test('every setting the advice names is one', async t => {
-  const text = await readFile(join(packageRoot(), 'lib/auth/explain.ts'), 'utf8')
-  const named = new Set(text.match(/\b(?:saml|identity|session|keys)\.[a-z]\w+/gi))
-  const manual = await readFile(join(packageRoot(), 'docs/authproxy-configuration.md'), 'utf8')
-  for (const name of named) t.ok(manual.includes(`\`${name}\``) || manual.includes(name), name)
+const codes = Object.entries(failureTable().codes)
+
+t.test(
+  'every setting that the table of failures names is one, and every check of doctor',
+  async t => {
+    const manual = await readFile(join(packageRoot(), 'docs/authproxy-configuration.md'), 'utf8')
+    const checks = checkNames()
+    for (const [code, { administrator, advice = [], setting = '', doctor }] of codes) {
+      const text = [administrator, ...advice].join(' ')
+      const named = text.match(/\b(?:saml|identity|session|keys|proxy|state)\.[a-z]\w+/gi) ?? []
+      for (const name of [...named, ...setting.split(', ')])
+        t.ok(manual.includes(name), `${code}: ${name}`)
+      if (doctor !== undefined) t.ok(checks.includes(doctor), `${code}: ${doctor}`)
+    }
+  },
+)
+
+t.test('a page does not tell which check has refused a forged answer', t => {
+  const page = ({ advice, setting, doctor, idpStatuses, ...shown }: FailureText) => shown
+  const refused = page(failureTable().codes.login_refused)
+  const own = codes.filter(([, { text }]) => text === refused.text)
+  t.ok(own.length > 20, `${own.length} codes`)
+  for (const [code, row] of own) t.same(page(row), refused, code)
+  const elsewhere = /^(?:logout_|lost_|access_|idp_|xml_too|form_|login_|subject_|resubmission_)/
+  const others = codes.filter(
+    ([code, row]) =>
+      row.category === 'SAML-ERROR' &&
+      !own.some(([name]) => name === code) &&
+      !elsewhere.test(code),
+  )
+  // What the IdP or this service is to blame for, and what it has signed.
+  t.same(
+    others.map(([code]) => code),
+    [
+      ...['acs_get', 'store_away', 'clocks_differ', 'clocks_differ_late'],
+      ...['authn_context', 'authn_stale', 'authn_future', 'verifier_busy', 'used_ids_full'],
+      ...['session_over', 'cookie_too_large'],
+    ],
+  )
+  t.end()
 })

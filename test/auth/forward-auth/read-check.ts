@@ -138,7 +138,7 @@ t.test('a problem names the field and what sets it at the edge, and quotes nothi
     const outcome = read(edge, { target: '/', host: 'evil.example.net' })
     if (!('code' in outcome)) throw new Error('the check was taken')
     t.equal(told(outcome), '400 edge_host')
-    t.ok(outcome.sentence.startsWith(`${host.field} of this check is none of forwardAuth.hosts.`))
+    t.ok(outcome.sentence.startsWith(`${host.field} of this check is not among forwardAuth.hosts.`))
     t.ok(outcome.sentence.endsWith(host.setBy), outcome.sentence)
     t.notMatch(outcome.sentence, /evil/)
   }

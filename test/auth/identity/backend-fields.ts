@@ -48,7 +48,13 @@ t.test('a name is one of ours by the plain rule, whatever separates its words', 
 
 t.test('what reaches the backend is what the plain rules let pass', t => {
   const chance = seeded(40)
-  const added = { identity: undefined, own: Fields.empty, basicAuth: false, stripped }
+  const added = {
+    identity: Fields.empty,
+    isKnown: false,
+    own: Fields.empty,
+    basicAuth: false,
+    stripped,
+  }
   let odd = 0
   for (let i = 0; i < 50_000; i += 1) {
     const name =
@@ -71,13 +77,19 @@ t.test('what reaches the backend is what the plain rules let pass', t => {
 })
 
 t.test('with Basic credentials as identity, those of a client do not pass', t => {
-  const added = { identity: undefined, own: Fields.empty, basicAuth: true, stripped }
-  const passes = (value: string, identity?: Fields) =>
-    backendFields(Fields.of(['authorization', value]), { ...added, identity }).has('Authorization')
+  const added = {
+    identity: Fields.empty,
+    isKnown: false,
+    own: Fields.empty,
+    basicAuth: true,
+    stripped,
+  }
+  const passes = (value: string, isKnown = false) =>
+    backendFields(Fields.of(['authorization', value]), { ...added, isKnown }).has('Authorization')
   t.notOk(passes('Basic YTpi'))
   t.notOk(passes(' basic'))
   t.ok(passes('Bearer x'))
   t.ok(passes('Basically x'))
-  t.notOk(passes('Bearer x', Fields.empty))
+  t.notOk(passes('Bearer x', true))
   t.end()
 })

@@ -1,6 +1,6 @@
 /** Which page, or none, answers a navigation whose login could not be finished. */
 import t from 'tap'
-import { cannotLogIn } from '../../../lib/auth/login/login-needed.ts'
+import { cannotLogIn } from '../../../lib/auth/login/addresses.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { textResponse } from '../../../lib/http/message/reply.ts'
 import { makeRequest } from '../../fixtures/saml/browser.ts'

@@ -3,6 +3,7 @@
  * else the page leads to where the person was going.
  */
 import t from 'tap'
+import { failureTable } from '../../../lib/auth/pages/failures.ts'
 import { formOf, hrefOf, htmlOf, inputsOf, pathOf, readAsked } from '../../fixtures/saml/browser.ts'
 import { SamlLab, signIn } from '../../fixtures/saml/lab.ts'
 
@@ -95,14 +96,16 @@ t.test('what the identity provider cannot do names the setting that asks for it'
     ['NoAuthnContext', 'idp_no_context', 'saml.authnContext'],
     ['RequestUnsupported', 'idp_unsupported', /saml\.forceAuthn/],
     ['UnsupportedBinding', 'idp_unsupported', /samlRequestSigning/],
-    ['AuthnFailed', 'idp_status', undefined],
+    ['AuthnFailed', 'idp_authentication', undefined],
+    ['Unknown', 'idp_status', undefined],
   ] as const) {
     const asked = await lab.browser.login('/')
     await lab.browser.deliver(refusal(lab, ['Requester', inner]), asked.relayState)
     t.match(lab.failures.at(-1), {
       ...{ code: 'idp_status', as },
-      facts: { idpStatus: `Requester ${inner}`, ...(setting === undefined ? {} : { setting }) },
+      facts: { idpStatus: `Requester ${inner}` },
     })
+    if (setting !== undefined) t.match(failureTable().codes[as].setting, setting)
   }
 })
 

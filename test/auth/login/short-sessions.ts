@@ -27,5 +27,7 @@ t.test('a session of 20 seconds: the page and explain name its end', async t => 
     ...{ client: '', method: 'GET', path: '/', findings: [], facts: facts ?? {} },
     sender: 'user' as const,
   }
-  t.match(adviceOn(record).join(' '), /SessionNotOnOrAfter/)
+  t.equal(facts?.['setting'], 'session.lifetime')
+  const shown = 'lost_session_short'
+  t.match(adviceOn({ ...record, shown }).join(' '), /SessionNotOnOrAfter/)
 })

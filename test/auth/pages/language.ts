@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { failures } from '../../../lib/auth/pages/failures.ts'
+import { failureTable } from '../../../lib/auth/pages/failures.ts'
 import { readLanguages } from '../../../lib/auth/pages/language.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 
@@ -64,6 +64,6 @@ t.test('words that are sentences are said in the same language, all others as th
 })
 
 t.test('every failure says what happened in a sentence', t => {
-  for (const [code, { text }] of Object.entries(failures)) t.match(text, /[.]$/, code)
+  for (const [code, { text }] of Object.entries(failureTable().codes)) t.match(text, /[.]$/, code)
   t.end()
 })

@@ -146,7 +146,7 @@ t.test('rules judge by the names, and the file is read again when it changes', a
 t.test('a broken file changes nothing, and is said with its line', async t => {
   const { gateway, file, groupsOf, said } = await running(t)
   await writeFile(file, `${id} => ops\nbroken\n`)
-  await said(/identity.rename .*groups.txt: line 2: .*the names of before stay in force/)
+  await said(/identity.rename .*groups.txt: line 2: .*the earlier names stay in force/)
   t.strictSame(await groupsOf([id]), ['ops'])
   const admin = await RawClient.connect(t, gateway.service.adminPort ?? 0)
   t.match((await admin.get('/metrics')).text, /^authproxy_group_names_outdated 1$/m)

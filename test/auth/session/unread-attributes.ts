@@ -3,7 +3,7 @@
  */
 import t from 'tap'
 import { adviceOn } from '../../../lib/auth/explain.ts'
-import { unreadAttributes } from '../../../lib/auth/session/unread-attributes.ts'
+import { unreadAttributes } from '../../../lib/auth/session/identity.ts'
 import type { SamlAttribute } from '../../../lib/saml/subject.ts'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
 import { htmlOf } from '../../fixtures/saml/browser.ts'
@@ -68,8 +68,9 @@ t.test('the log names them once a minute, and explain of a refusal says what to 
     ...{ title: '', client: '', method: 'GET', path: '/', findings: [], facts: facts ?? {} },
     sender: 'user' as const,
   }
-  t.match(adviceOn(record).join(' '), /identity\.looseNames/)
-  t.same(adviceOn({ ...record, facts: {} }), [])
+  t.equal(facts?.['setting'], 'identity.looseNames')
+  t.match(adviceOn({ ...record, shown: 'access_refused_unread' }).join(' '), /identity\.looseNames/)
+  t.notMatch(adviceOn(record).join(' '), /looseNames/)
 })
 
 t.test('with log.groups the line has the groups and the attributes of rules', async t => {

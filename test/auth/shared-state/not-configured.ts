@@ -17,7 +17,7 @@ function loaded(state: object): string {
     const found = []
     session.on('Debugger.scriptParsed', ({ params: { url } }) => found.push(url))
     session.post('Debugger.enable')
-    console.log(found.some(url => url.includes('/lib/auth/shared-state/')) ? 'the client' : 'nothing')
+    console.log(found.some(url => url.endsWith('/shared-state/connection.js')) ? 'the client' : 'nothing')
     for (const end of ends) await end()
     process.exit(0)`
   const run = spawnSync(process.execPath, ['--input-type=module', '-e', script], {

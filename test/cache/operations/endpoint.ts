@@ -164,21 +164,21 @@ t.test('what could not be removed is told with its cause, the owner and the comm
       { contents: 2, bytes: 2048, why: { because: 'permission denied', owner: me + 1 } },
       '/var/cache/cachesvc',
     ),
-    `2 removed files, 2.00 KiB, could not be taken from the disk: permission denied, for the directory belongs to user ${me + 1}. They are served no more, and are tried again every minute. To mend it: sudo chown -R ${ownName()}: /var/cache/cachesvc`,
+    `2 removed files, 2.00 KiB, could not be taken from the disk: permission denied, for the directory belongs to user ${me + 1}. They are no longer served, and are tried again every minute. To mend it: sudo chown -R ${ownName()}: /var/cache/cachesvc`,
   )
   t.equal(
     unremovableText(
       { contents: 1, bytes: 5, why: { because: 'permission denied', owner: me } },
       '/srv/c',
     ),
-    `1 removed file, 5 bytes, could not be taken from the disk: permission denied, for the directory belongs to ${name}. It is served no more, and is tried again every minute. To mend it: sudo chmod -R u+rwX /srv/c`,
+    `1 removed file, 5 bytes, could not be taken from the disk: permission denied, for the directory belongs to ${name}. It is no longer served, and is tried again every minute. To mend it: sudo chmod -R u+rwX /srv/c`,
   )
   t.equal(
     unremovableText(
       { contents: 1, bytes: 5, why: { because: 'no space left on the file system' } },
       '/srv/c',
     ),
-    '1 removed file, 5 bytes, could not be taken from the disk: no space left on the file system. It is served no more, and is tried again every minute',
+    '1 removed file, 5 bytes, could not be taken from the disk: no space left on the file system. It is no longer served, and is tried again every minute',
   )
   t.end()
 })

@@ -75,7 +75,7 @@ t.test('so they are where other clients use InRelease', async t => {
   archive.serve(second, path => path !== archive.index)
   t.strictSame(await given(), ['1', '1', 'stale-suite-incomplete'])
   archive.clock.set(Date.UTC(2025, 2, 16))
-  t.strictSame(await given(), ['2', '2', 'changed'], 'the one before has expired')
+  t.strictSame(await given(), ['2', '2', 'changed'], 'the earlier one has expired')
   archive.serve(second)
   t.strictSame(await given(), ['2', '2', 'validated'])
   t.strictSame(await archive.update(), { day: '2', fits: true })

@@ -66,7 +66,7 @@ t.test('what is wrong is what the log says', t => {
       'Transfer-Encoding: chunked\nTransfer-Encoding: chunked',
       'its transfer coding is chunked more than once',
     ],
-    ['Transfer-Encoding: gzip, chunked', 'it has another transfer coding besides chunked'],
+    ['Transfer-Encoding: gzip, chunked', 'it has another transfer coding than chunked'],
   ] as const) {
     t.strictSame(framingOf('GET', head(lines)), { problem }, lines)
   }

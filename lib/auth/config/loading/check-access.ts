@@ -4,7 +4,7 @@
 import { nearestName, type Remark, type Remarks, valueRemarks } from '../../../config/reading.ts'
 import { coversRule, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type AllowedUsers, matchesPattern } from '../../access/rules.ts'
-import { type Claim, claimTable } from '../../session/claim.ts'
+import { type Claim, claimTable } from '../claims.ts'
 import { ownClaims } from '../config.ts'
 import type { SettingValues } from '../settings.ts'
 
@@ -29,7 +29,7 @@ export function checkAccess(values: SettingValues): Remarks {
       wrong(at('login', 'maxAge'), text)
     }
     if (login !== undefined && (allow === 'anyone' || allow === 'nobody')) {
-      warn(at('login'), `has no effect: the rule allows ${allow}, whoever has signed in how`)
+      warn(at('login'), `has no effect: the rule allows ${allow}, so logins do not matter`)
     }
     const before = hiddenBy(rule, rules)
     if (before !== undefined) {
@@ -56,7 +56,7 @@ export function checkAccess(values: SettingValues): Remarks {
 function wrongWith(allow: Exclude<AllowedUsers, string>, values: SettingValues): readonly Remark[] {
   const known = ['users', ...attributeNames(ownClaims(values.identity))]
   if (allow.length === 0) {
-    return [{ path: [], at: 'value', text: 'is an empty list; write nobody if no one is meant' }]
+    return [{ path: [], at: 'value', text: 'is an empty list; write nobody to let no person in' }]
   }
   return allow.flatMap((description, index): readonly Remark[] => {
     if (description.size === 0) {

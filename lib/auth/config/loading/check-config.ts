@@ -8,7 +8,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../../http/messa
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { isSameField } from '../../access/foreign-names.ts'
-import { claims } from '../../session/claim.ts'
+import { claims } from '../claims.ts'
 import { ownClaims } from '../config.ts'
 import { fieldNames, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'

@@ -195,13 +195,13 @@ export function names({ config }: Examination): Answer {
     ...(authproxy ? ['X-Authproxy-User and its relatives'] : []),
     ...others.map(({ field }) => field),
   ]
-  return goodFinding(`the application is told who asks in ${all.join(', ')}`)
+  return goodFinding(`the application learns who asks from ${all.join(', ')}`)
 }
 
 export async function groupNames({ config: { groupNames: path } }: Examination): Promise<Answer> {
   if (path === undefined) return []
   const mend =
-    'a line for each group: what the identity provider sends, a tab or " => ", the name; readable for the service user. A running instance keeps the names of before'
+    'a line for each group: what the identity provider sends, a tab or " => ", the name; readable for the service user. A running instance keeps its earlier names'
   return loadGroupTable(path).then(
     table => goodFinding(`${path}: ${table.names.size} groups have a name`),
     error => wrongFinding(explainError(error), mend),

@@ -90,7 +90,7 @@ export function client(_: Examination, answer: ProbeAnswer): Finding {
         `${forwardedFor} does not begin with an address`,
         'the edge has to write the address of the client, and nothing before it',
       )
-    : goodFinding(`${first} by way of ${peer}`)
+    : goodFinding(`${first} through ${peer}`)
 }
 
 /** A probe through the edge. */
@@ -164,7 +164,7 @@ export async function errorPages(of: Examination): Promise<Answer> {
   if (replaced.length === 0) {
     return goodFinding(`answers with ${probedStatuses.join(', ')} arrive as they were sent`)
   }
-  const found = `the edge puts a page of its own in the place of answers with ${replaced.join(', ')}`
+  const found = `the edge replaces answers with its own page for the statuses ${replaced.join(', ')}`
   const mend = `nginx: proxy_intercept_errors off; Apache: ProxyErrorOverride Off; ingress-nginx: no 401, 403, 5xx in custom-http-errors; IIS: <httpErrors existingResponse="PassThrough"/>; Traefik: no errors middleware for them; a CDN: no custom error pages. See docs/authproxy.md`
   if (!replaced.includes(401)) {
     return doubtfulFinding(`${found}: the person has no reference to give you`, mend)
@@ -173,7 +173,7 @@ export async function errorPages(of: Examination): Promise<Answer> {
     ? doubtfulFinding(`${found}; login.status: 302 lets logins begin all the same`, mend)
     : wrongFinding(
         `${found}: a login begins with a page of 401, so no one can sign in`,
-        `${mend}; where the edge cannot be changed, set login.status: 302`,
+        `${mend}; if you cannot change the edge, set login.status: 302`,
       )
 }
 

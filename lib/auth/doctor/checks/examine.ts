@@ -3,18 +3,18 @@
  * No check changes anything.
  */
 import { closeClients } from '../ask.ts'
-import { type Check, type Diagnosis, doubtfulFinding, goodFinding } from '../check.ts'
+import { type Check, check, type Diagnosis, doubtfulFinding, goodFinding } from '../check.ts'
 import { type Examination, throughEdge } from '../facts.ts'
 import * as backend from './backend.ts'
 import * as edge from './edge.ts'
-import * as forwardAuth from './forward-auth.ts'
+import { forwardAuthChecks } from './forward-auth.ts'
 import * as idp from './idp.ts'
 import * as keys from './keys.ts'
 import * as neighbours from './neighbours.ts'
 import * as publicHost from './public-host.ts'
 import * as service from './service.ts'
 import * as sessions from './sessions.ts'
-import * as sharedState from './shared-state.ts'
+import { sharedStateChecks } from './shared-state.ts'
 
 const checks: readonly Check[] = [
   check('configuration', 'are there warnings about it?', warnings),
@@ -28,11 +28,7 @@ const checks: readonly Check[] = [
   check('configuration in force', 'is it the one read here?', service.configuration),
   check('readiness', 'does the admin listener call the service ready?', service.readiness),
 
-  check(
-    'shared store',
-    'does it answer, and is it fit for what it has to keep?',
-    sharedState.store,
-  ),
+  ...sharedStateChecks,
 
   check('identity.names', 'in which headers does the application read who asks?', backend.names),
   check('identity.rename', 'can the file with names of groups be read?', backend.groupNames),
@@ -62,16 +58,7 @@ const checks: readonly Check[] = [
   edgeCheck('cookies of a session', 'do those of a large session arrive?', edge.requestHead),
   edgeCheck('cookies of a login', 'does a response that sets them come back?', edge.responseHead),
 
-  checkingEdge('check', 'does the edge ask before it forwards?', forwardAuth.question),
-  checkingEdge('identity', 'does it come from the check alone?', forwardAuth.identity),
-  checkingEdge('words of a client', 'are they dropped?', forwardAuth.claims),
-  checkingEdge('redirects of the application', 'are they judged?', forwardAuth.redirects),
-  checkingEdge('judged path', 'is it the one that was sent?', forwardAuth.target),
-  checkingEdge('judged method', 'is it that of the request?', forwardAuth.method),
-  checkingEdge('judged client', 'is its address that of the peer?', forwardAuth.client),
-  checkingEdge('cookies of a check', 'do they arrive?', forwardAuth.cookies),
-  checkingEdge('denied requests', 'where do they lead?', forwardAuth.answerWithoutSession),
-  checkingEdge('failing checks', 'is the application closed then?', forwardAuth.answerWithoutCheck),
+  ...forwardAuthChecks,
 
   check('IdP metadata', 'can it be fetched or read, and used?', idp.availability),
   idpCheck('IdP metadata in force', 'is it that of the service?', idp.inForce),
@@ -84,25 +71,11 @@ const checks: readonly Check[] = [
   check('session size', 'do browsers accept the cookies of many groups?', sessions.size),
 ]
 
-function check(name: string, asks: string, answer: Check['answer']): Check {
-  return { name, asks, answer }
-}
-
 /** A check that can be asked only when a plain probe led through the edge to this instance. */
 function edgeCheck(name: string, asks: string, answer: edge.EdgeAnswer): Check {
   return check(`${name} through the edge`, asks, async of => {
     const arrived = (await throughEdge(of))?.answer
     return arrived && answer(of, arrived)
-  })
-}
-
-/** A check of an edge that asks here before it forwards (forward-auth/); of other edges there is nothing to report. */
-function checkingEdge(name: string, asks: string, answer: forwardAuth.CheckingAnswer): Check {
-  return check(`${name} through the edge`, asks, async of => {
-    const { forwardAuth: settings } = of.config
-    if (settings === undefined) return []
-    const arrived = (await throughEdge(of))?.answer
-    return arrived && answer(of, settings)
   })
 }
 
@@ -117,6 +90,11 @@ function idpCheck(name: string, asks: string, answer: idp.IdpAnswer): Check {
 function warnings({ from, warnings }: Examination) {
   if (warnings.length === 0) return goodFinding(`${from}: no problems`)
   return warnings.map(warning => doubtfulFinding(warning, 'see authproxy.yaml(5)'))
+}
+
+/** The names of all checks. */
+export function checkNames(): readonly string[] {
+  return checks.map(({ name }) => name)
 }
 
 /** Examines an instance. Never throws. */

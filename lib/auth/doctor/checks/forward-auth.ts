@@ -20,20 +20,52 @@ import { probedIdentity } from '../../forward-auth/probed-checks.ts'
 import { identityFieldNames } from '../../identity/identity-fields.ts'
 import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { sessionCookie } from '../../session/cookie.ts'
-import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
+import {
+  type Answer,
+  type Check,
+  check,
+  doubtfulFinding,
+  type Finding,
+  goodFinding,
+  wrongFinding,
+} from '../check.ts'
 import {
   checkOf,
   claimedFields,
   type Examination,
   oncePerExamination,
   type ProbeResult,
+  throughEdge,
 } from '../facts.ts'
 import { insteadText, type ProbeWay, send, withoutQuestion } from './edge.ts'
 
 type ForwardAuth = NonNullable<Config['forwardAuth']>
 
+export const forwardAuthChecks: readonly Check[] = [
+  checkingEdge('check', 'does the edge ask before it forwards?', question),
+  checkingEdge('identity', 'does it come from the check alone?', identity),
+  checkingEdge('words of a client', 'are they dropped?', claims),
+  checkingEdge('redirects of the application', 'are they judged?', redirects),
+  checkingEdge('judged path', 'is it the one that was sent?', target),
+  checkingEdge('judged method', 'is it that of the request?', method),
+  checkingEdge('judged client', 'is its address that of the peer?', client),
+  checkingEdge('cookies of a check', 'do they arrive?', cookies),
+  checkingEdge('denied requests', 'where do they lead?', answerWithoutSession),
+  checkingEdge('failing checks', 'is the application closed then?', answerWithoutCheck),
+]
+
+/** A check of an edge that asks here before it forwards (forward-auth/); of other edges there is nothing to report. */
+function checkingEdge(name: string, asks: string, answer: CheckingAnswer): Check {
+  return check(`${name} through the edge`, asks, async of => {
+    const { forwardAuth: settings } = of.config
+    if (settings === undefined) return []
+    const arrived = (await throughEdge(of))?.answer
+    return arrived && answer(of, settings)
+  })
+}
+
 /** An answer about an edge that asks for checks. */
-export type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer | Promise<Answer>
+type CheckingAnswer = (of: Examination, settings: ForwardAuth) => Answer | Promise<Answer>
 
 /** The user a client claims to be, in fields that name the user. */
 const CLAIM = 'doctor-claims-to-be-another'
@@ -114,7 +146,7 @@ function namesOf({ identityFields, identityToken }: Config): readonly string[] {
 }
 
 /** Is there a check before the application? */
-export async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding> {
+async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding> {
   const { outcome, answer, check } = await wholeWay(of)
   const at = `${probePath}${oddPath}`
   if (check !== undefined && check.problem !== '') {
@@ -144,7 +176,7 @@ export async function question(of: Examination, { edge }: ForwardAuth): Promise<
 }
 
 /** Do the fields that tell who asks come from the check, and from nowhere else? */
-export async function identity(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function identity(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer, check } = await wholeWay(of)
   if (answer === undefined) return undefined
   const lines = answer.telling.map(line => {
@@ -200,7 +232,7 @@ export async function identity(of: Examination, { edge }: ForwardAuth): Promise<
 }
 
 /** Checks that fields of a client about the way, the path or the host of its request do not reach the application. */
-export async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const odd = WAYS.flatMap(([name, claim]) => {
     return arriving([name.replaceAll('-', '_')], edge).map(spelt => [spelt, claim] as const)
   })
@@ -227,7 +259,7 @@ export async function claims(of: Examination, { edge }: ForwardAuth): Promise<An
 }
 
 /** Checks that what an application names in X-Accel-Redirect is not served because another path was judged. */
-export async function redirects(of: Examination): Promise<Answer> {
+async function redirects(of: Examination): Promise<Answer> {
   const { answer, check } = await sendChecked(of, { redirects: true, path: probePath })
   if (answer === undefined || check === undefined) return undefined
   if (withoutQuestion(answer.target) !== redirectedPath) return goodFinding('they are not obeyed')
@@ -241,7 +273,7 @@ export async function redirects(of: Examination): Promise<Answer> {
 }
 
 /** Is the request judged that the application gets? */
-export async function target(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function target(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
   const sent = pathAndQuery({ path: probePath + oddPath, query: 'x=%20&y=1+2' })
@@ -261,7 +293,7 @@ export async function target(of: Examination, { edge }: ForwardAuth): Promise<An
 }
 
 /** Checks that the edge says the method of the request. Most edges make each check a GET. */
-export async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function method(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const fields = Fields.of(['Content-Type', 'application/x-www-form-urlencoded'], ...SOURCES)
   const content = { kind: 'bytes', bytes: Buffer.from('doctor=1') } as const
   const { outcome, check } = await sendChecked(of, { path: '/', method: 'POST', fields, content })
@@ -282,7 +314,7 @@ export async function method(of: Examination, { edge }: ForwardAuth): Promise<An
 }
 
 /** Does the check tell the client's address, and not what a client says of it? */
-export async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function client(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
   if (check.client !== claimedFields.forwardedFor) return goodFinding(check.client)
@@ -293,7 +325,7 @@ export async function client(of: Examination, { edge }: ForwardAuth): Promise<An
 }
 
 /** Checks that the check gets the session's cookies, without which there is no session, and that the application does not. */
-export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { answer, check } = await wholeWay(of)
   if (check === undefined || check.problem !== '') return undefined
   if (check.cookiePairs === 0) {
@@ -308,16 +340,13 @@ export async function cookies(of: Examination, { edge }: ForwardAuth): Promise<A
 }
 
 /** Checks how the edge answers a request without a session. */
-export async function answerWithoutSession(
-  of: Examination,
-  { edge }: ForwardAuth,
-): Promise<Answer> {
+async function answerWithoutSession(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await page(of)
   if (check === undefined) {
     if (answer !== undefined || !outcome.ok) return undefined
     return wrongFinding(
       `/ is answered ${outcome.status} without a check`,
-      `whatever stands there is open to all. ${LINES[edge].ask}`,
+      `everything there is open to all. ${LINES[edge].ask}`,
     )
   }
   // Another check reports malformed checks. A path that the settings leave open proves nothing.
@@ -339,7 +368,7 @@ export async function answerWithoutSession(
 }
 
 /** Checks how the edge answers a request whose check fails. */
-export async function answerWithoutCheck(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
+async function answerWithoutCheck(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const { outcome, answer, check } = await sendChecked(of, { fails: true })
   if (check === undefined || check.problem !== '') return undefined
   if (answer !== undefined || (outcome.ok && outcome.status < 400)) {
@@ -418,7 +447,7 @@ const LINES: Readonly<Record<Edge, Lines>> = {
       'Caddy: handle /__authproxy/probe* { route { import authproxy_protect, then reverse_proxy to the gateway listener } }',
     field: name => `copy_headers ${name}, and request_header -${name} before forward_auth`,
     drop: name => `request_header -${name}`,
-    spelling: 'Caddy: request_header `-*_*` and its likes before forward_auth',
+    spelling: 'Caddy: request_header `-*_*` and similar lines before forward_auth',
     content: 'Caddy: forward_auth sends none',
     cookies: 'Caddy: no header_up -Cookie in forward_auth',
     denied: 'Caddy: no handle_response in forward_auth for what is denied',

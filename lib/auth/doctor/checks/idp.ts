@@ -63,7 +63,7 @@ export const metadata = oncePerExamination(async of => {
     if (isAlone(error)) look = `${INTERMEDIATE}; ${look}`
     if (came) {
       look =
-        'the address answers, and this document cannot be used: set idpMetadataURL to the address of the metadata of your identity provider, or have its administrators mend the document'
+        'the address answers, and this document cannot be used: set idpMetadataURL to the address of the metadata of your identity provider, or have its administrators fix the document'
       rule = ''
     }
     if (error instanceof DevelopmentMetadata) {
@@ -131,7 +131,7 @@ function inShort(idp: IdpMetadata): string {
 }
 
 function untilOf({ validUntil }: IdpMetadata): string {
-  return validUntil === undefined ? 'valid without an end' : `valid until ${dayOf(validUntil)}`
+  return validUntil === undefined ? 'valid for ever' : `valid until ${dayOf(validUntil)}`
 }
 
 export async function availability(of: Examination): Promise<Answer> {

@@ -136,7 +136,7 @@ export function judgeOwnCertificate(pairs: DynamicConfig['saml'], now: Milliseco
   const last = Math.max(0, ...older.map(({ retires }) => retires ?? 0))
   if (found.state !== 'right' || last <= now) return found
   return goodFinding(
-    `${found.found}; the one before decrypts until ${dayOf(last)}, by then the identity provider has to know this one`,
+    `${found.found}; the old key decrypts until ${dayOf(last)}, by then the identity provider must know this one`,
   )
 }
 

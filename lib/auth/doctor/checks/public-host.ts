@@ -160,7 +160,7 @@ async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Fin
   if (status >= 502 && status <= 504) {
     return wrongFinding(
       `${at} answers ${status}: the edge does not reach the service`,
-      `it has to forward to ${own}; is the service running, and does a firewall or SELinux (httpd_can_network_connect) stand between?`,
+      `it has to forward to ${own}; is the service running, and does a firewall or SELinux (httpd_can_network_connect) block it?`,
     )
   }
   if (!isOurMetadata(config, outcome)) {

@@ -8,8 +8,20 @@ import { resultInTime } from '../../../async/deadline.ts'
 import { explainError } from '../../../errors.ts'
 import type { StateConfig } from '../../config/config.ts'
 import { memoryPolicy } from '../../shared-state/eviction.ts'
-import { type Answer, doubtfulFinding, type Finding, goodFinding, wrongFinding } from '../check.ts'
+import {
+  type Answer,
+  type Check,
+  check,
+  doubtfulFinding,
+  type Finding,
+  goodFinding,
+  wrongFinding,
+} from '../check.ts'
 import type { Examination } from '../facts.ts'
+
+export const sharedStateChecks: readonly Check[] = [
+  check('shared store', 'does it answer, and is it fit for what it has to keep?', store),
+]
 
 /** Sends a command over a connection. */
 type Ask = (...command: readonly string[]) => Promise<unknown>
@@ -99,7 +111,7 @@ export function judgeStoreClock(at: Milliseconds, now: Milliseconds): Finding {
     ? goodFinding(`its clock agrees with ours (${off} ms)`)
     : doubtfulFinding(
         `its clock is ${off} ms from ours`,
-        'ends of all sessions of a user are told by clocks: have all instances and the store keep time by NTP',
+        'the end of all sessions of a user depends on clocks: keep the time of all instances and the store with NTP',
       )
 }
 

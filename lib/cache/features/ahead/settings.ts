@@ -44,7 +44,7 @@ export const aheadSettings = {
       },
     ),
     refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Time from one question to the next that cachesvc asks origins about the Release files of suites in use by itself. A new one and the indexes that clients use are fetched, and the suite is adopted, before a client comes. `0s` switches this off. Each interval is longer by up to a tenth, and begins anew when a client’s question was answered by the origin. Archives change a few times a day; a minute is the shortest interval that counts.',
+      'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. A minute is the shortest interval that counts.',
     ),
     refresh_for: setting(duration('1h', '365d'), '14d').says(
       'Suites that no client has asked for in so long are not refreshed any more.',

@@ -97,7 +97,7 @@ export function decodeBuild(text: string): Build | string {
       continue
     }
     const answer = decodeAnswer(found)
-    if (typeof answer === 'string') return `the line of ${url} is none: ${answer}`
+    if (typeof answer === 'string') return `the line of ${url} is invalid: ${answer}`
     answers.set(url, answer)
     lacking.delete(url)
     if (answers.size > mostAnswers) return `it has more than ${mostAnswers} answers`
@@ -171,7 +171,7 @@ export function buildOfList(text: string, name: string, now: Milliseconds): Buil
         : more.length === 0
           ? fileOf(digest, number, lastModified)
           : undefined
-    if (answer === undefined || !isUrl(url)) return `line ${index + 2} is none of a list`
+    if (answer === undefined || !isUrl(url)) return `line ${index + 2} is not a line of a list`
     answers.set(url, answer)
     if (answers.size > mostAnswers) return `it has more than ${mostAnswers} lines`
   }

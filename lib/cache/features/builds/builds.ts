@@ -309,7 +309,11 @@ export class Builds {
   #note(build: OwnBuild, url: string, answer: GivenAnswer): boolean {
     if (build.answers.has(url)) return false
     if (this.#answers >= mostAnswers) {
-      this.#lack(build, url, `the builds have ${count(mostAnswers)} answers, and no more are noted`)
+      this.#lack(
+        build,
+        url,
+        `the builds have ${count(mostAnswers)} answers, and no further ones are recorded`,
+      )
       return false
     }
     build.answers.set(url, answer)

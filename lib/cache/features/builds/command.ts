@@ -1,18 +1,28 @@
 /**
- * The command `cachesvc build` asks the running service about its builds. It exports a locked build itself.
+ * The command `cachesvc build` asks the running service about its builds. It exports a locked build itself, and compares
+ * the files that a document names.
  */
 import { resolve } from 'node:path'
+import { systemClock } from '../../../async/clock.ts'
+import { countOf } from '../../../figures.ts'
 import { writeFileAtomically } from '../../../files/atomic-file.ts'
+import { readBounded } from '../../../files/bounded-file.ts'
 import { packageVersion } from '../../../package.ts'
 import { type ExitCode, exitCodes, print } from '../../../program.ts'
-import { printComplaint } from '../../cli/base/terminal.ts'
+import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
 import { keepingKey } from '../../store/key.ts'
 import type { CommandContext } from '../feature.ts'
 import { type Build, buildNameRule, contentsOf, isBuildName } from './build.ts'
-import { buildSuffix, encodeBuild, listText, recordsDirectory } from './build-file.ts'
+import {
+  buildSuffix,
+  encodeBuild,
+  listText,
+  mostRecordBytes,
+  recordsDirectory,
+} from './build-file.ts'
 import { readBuild } from './records.ts'
 
-type BuildFormat = 'bundle' | 'list' | 'spdx'
+type BuildFormat = 'bundle' | 'list' | 'spdx' | 'cyclonedx' | 'in-toto'
 
 const actions: Readonly<Record<string, string>> = {
   list: '',
@@ -24,6 +34,7 @@ const actions: Readonly<Record<string, string>> = {
   fetch: 'NAME',
   import: 'NAME FILE',
   export: 'NAME FILE',
+  verify: 'FILE',
 }
 
 export async function runBuild(
@@ -47,6 +58,7 @@ export async function runBuild(
     await printComplaint(`build ${act} takes ${actions[act] || 'nothing more'}`)
     return exitCodes.usage
   }
+  if (act === 'verify') return verifyFile(resolve(name), context)
   if (wants.length > 0 && !isBuildName(name)) {
     await printComplaint(buildNameRule)
     return exitCodes.usage
@@ -69,15 +81,63 @@ async function exportBuild(
     return exitCodes.failure
   }
   if (format === 'bundle') return exportBundleOf(build, path ?? '', context)
-  const text = await (format === 'list' ? listText(build) : spdx(build))
+  const text = await textOf(build, format)
   if (path === undefined) await print(text)
   else await writeFileAtomically(path, text)
   return exitCodes.success
 }
 
-async function spdx(build: Build): Promise<string> {
-  const { spdxText } = await import('./spdx.ts')
-  return spdxText(build, `cachesvc-${packageVersion()}`)
+async function textOf(build: Build, format: Exclude<BuildFormat, 'bundle'>): Promise<string> {
+  const version = packageVersion()
+  switch (format) {
+    case 'list':
+      return listText(build)
+    case 'spdx':
+      return (await import('./spdx.ts')).spdxText(build, `cachesvc-${version}`)
+    case 'cyclonedx':
+      return (await import('./provenance.ts')).cycloneDxText(build, version)
+    case 'in-toto':
+      return (await import('./provenance.ts')).resolvedDependenciesText(build)
+  }
+}
+
+/** The number of files that are asked for at a time. */
+const together = 4
+
+/**
+ * Asks the running proxy for each file that a document names, and prints those that are other ones today. The exit code is a failure when
+ * a package is; indexes change with each update, and are counted.
+ */
+async function verifyFile(path: string, { config }: CommandContext): Promise<ExitCode> {
+  const { changesWithUpdates, fileProblem, namedFiles } = await import('./verify-file.ts')
+  const { askProxy } = await import('../../cli/base/proxy.ts')
+  const files = namedFiles((await readBounded(path, mostRecordBytes)).bytes.toString())
+  if (typeof files === 'string') {
+    await printComplaint(`${path}: ${files}`)
+    return exitCodes.failure
+  }
+  const line = new ProgressLine(process.stderr, systemClock)
+  const wrong: string[] = []
+  let [done, moved] = [0, 0]
+  const waiting = [...files]
+  const worker = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      const problem = await fileProblem(file, url => askProxy(url, config.listen[0]))
+      done += 1
+      line.show(`${done} of ${countOf(files.length, 'file')}`)
+      if (problem === undefined) continue
+      if (changesWithUpdates(file)) moved += 1
+      else wrong.push(`${file.url}: ${problem}`)
+    }
+  }
+  await Promise.all(Array.from({ length: together }, worker))
+  line.end()
+  for (const sentence of wrong.sort()) await printComplaint(sentence)
+  const same = files.length - wrong.length - moved
+  const indexes = moved === 0 ? '' : `; ${countOf(moved, 'index file')} changed with an update`
+  await print(`${same} of ${countOf(files.length, 'file')} as named, ${wrong.length} not${indexes}
+`)
+  return wrong.length === 0 ? exitCodes.success : exitCodes.failure
 }
 
 async function exportBundleOf(

@@ -8,7 +8,7 @@ import { readBounded } from '../../../files/bounded-file.ts'
 import { jsonText } from '../../../json.ts'
 import { exitCodes } from '../../../program.ts'
 import { type Build, contentsOf, isFile } from './build.ts'
-import { buildOfList } from './build-file.ts'
+import { buildOfList, listText } from './build-file.ts'
 import type { Builds } from './builds.ts'
 
 interface BuildRequest {
@@ -36,6 +36,12 @@ export async function buildAnswer(
     }
     case 'show':
       return shown(builds, name, json)
+    case 'text': {
+      const build = builds.named(name)
+      return build === undefined
+        ? complaintAnswer(exitCodes.failure, builds.sentenceWithout(name))
+        : outputAnswer(listText(build))
+    }
     case 'record': {
       const begun = builds.begin(name)
       if (typeof begun === 'string') return complaintAnswer(exitCodes.failure, begun)

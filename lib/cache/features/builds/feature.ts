@@ -5,9 +5,9 @@ import { oneOfWords } from '../../../command-line.ts'
 import { type Feature, featureCommand } from '../feature.ts'
 import { buildMetrics } from './metrics.ts'
 
-const buildFormats = ['bundle', 'list', 'spdx'] as const
+const buildFormats = ['bundle', 'list', 'spdx', 'cyclonedx', 'in-toto'] as const
 
-const readFormat = oneOfWords(buildFormats, 'bundle, list or spdx')
+const readFormat = oneOfWords(buildFormats, 'bundle, list, spdx, cyclonedx or in-toto')
 
 export const buildsFeature: Feature = {
   name: 'builds',
@@ -17,13 +17,13 @@ export const buildsFeature: Feature = {
       name: 'build',
       operands: '[ACTION] [NAME] [FILE]',
       summary:
-        'list, show, record, lock, unlock, remove, fetch, import or export a build that can be repeated',
+        'list, show, record, lock, unlock, remove, fetch, import, export or verify a build that can be repeated',
       options: {
         format: {
           value: 'FORMAT',
           default: 'bundle',
           read: readFormat,
-          help: 'export a build as a `bundle`, a `list` or `spdx`; the last two are printed when no FILE is named',
+          help: 'export a build as a `bundle`, a `list`, `spdx`, `cyclonedx` or `in-toto`; all but the first are printed when no FILE is named',
         },
       },
       takes: ['json'],

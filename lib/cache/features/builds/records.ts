@@ -83,7 +83,7 @@ async function readRecord(cacheDirectory: string, name: string): Promise<Build |
   const path = recordPath(cacheDirectory, name)
   try {
     const found = await valueUnlessMissing(readBounded(path, mostRecordBytes))
-    if (found === undefined) return { because: 'there is none', digests: new Set() }
+    if (found === undefined) return { because: 'it does not exist', digests: new Set() }
     const text = found.bytes.toString()
     const build = decodeBuild(text)
     if (typeof build !== 'string' && build.name === name) return build

@@ -2,6 +2,7 @@
  * The command `cachesvc import` imports a bundle, or packages from the cache of apt-cacher-ng or apt. The command `cachesvc export`
  * writes stored files as a bundle.
  */
+import { randomUUID } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -27,6 +28,15 @@ import { identityName } from './format.ts'
 import { importBundle } from './import-bundle.ts'
 import { importTree } from './import-tree.ts'
 import { type Choice, chooseFiles } from './indexed.ts'
+import {
+  type BundlePlace,
+  bundleBefore,
+  gapBefore,
+  importedBundles,
+  placeAfter,
+  placeIn,
+  rememberImport,
+} from './series.ts'
 import { openSink } from './sink.ts'
 
 /**
@@ -57,11 +67,17 @@ export async function printImport(
     read += bytes
     line.show(`${size(read)} read${found > 0 ? ` of at most ${size(2 * found)}` : ''}`)
   }
+  const before = isBundle ? await importedBundles(config.cacheDirectory) : []
+  let place: BundlePlace | undefined
+  const onIdentity = (text: string): string | undefined => {
+    place = placeIn(text)
+    return gapBefore(place, before)
+  }
   let imported: ImportCounts
   try {
     if (!dryRun) store.retain(await importRules(config, { put, records, ...around }))
     imported = isBundle
-      ? await importBundle(path, isDirectory, { store, records, dryRun, onRead })
+      ? await importBundle(path, isDirectory, { store, records, dryRun, onIdentity, onRead })
       : await importTree({
           directory: path,
           store,
@@ -84,6 +100,7 @@ export async function printImport(
   await print(summary(imported, dryRun))
   const { files, known, leftOut } = imported
   const whole = files + known > 0 && leftOut.every(({ reason }) => reason !== 'not-stored')
+  if (whole && !dryRun && place !== undefined) await rememberImport(config.cacheDirectory, place.id)
   return whole ? exitCodes.success : exitCodes.failure
 }
 
@@ -147,17 +164,39 @@ async function readableStats(path: string): Promise<Stats> {
   }
 }
 
-/** Exports the chosen files. Without any, the exit code is that of a failure. Throws when the bundle cannot be written, and leaves none. */
-export function printExport(path: string, config: Config, choice: Choice): Promise<ExitCode> {
-  return exportChosen(path, config, async store => {
+/**
+ * Exports the chosen files, and with `after` only those that the bundle at that path and the ones before it do not have. Without any, the
+ * exit code is that of a failure. Throws when the bundle cannot be written, and leaves none.
+ */
+export async function printExport(
+  path: string,
+  config: Config,
+  { after, ...choice }: Choice & { readonly after: string | undefined },
+): Promise<ExitCode> {
+  const before = after === undefined ? undefined : await bundleBefore(after)
+  const words = [...choice.archives, ...choice.suites].sort()
+  const place = placeAfter(before?.place, randomUUID(), words)
+  const choose: ChooseFiles = async store => {
     const { chosen, unread } = await chooseFiles(store, choice)
     // Contents that are kept for builds are exported with their builds.
     return { chosen: key => !isKeepingKey(key) && chosen(key), unread }
-  })
+  }
+  return exportChosen(path, config, choose, { place, since: before?.since })
+}
+
+/** The place of a bundle in its series, and the moment since which files were stored that the ones before it may lack. */
+interface SeriesPart {
+  readonly place?: BundlePlace
+  readonly since?: number | undefined
 }
 
 /** Exports the files that a function of the store chooses, and further members. */
-export function exportChosen(path: string, config: Config, choose: ChooseFiles): Promise<ExitCode> {
+export function exportChosen(
+  path: string,
+  config: Config,
+  choose: ChooseFiles,
+  { place, since }: SeriesPart = {},
+): Promise<ExitCode> {
   return withStore(config, async store => {
     const { chosen, unread, members } = await choose(store)
     for (const { key, because } of unread) {
@@ -175,7 +214,8 @@ export function exportChosen(path: string, config: Config, choose: ChooseFiles):
     }
     try {
       const by = `cachesvc ${packageVersion()}`
-      const exported = await exportBundle({ store, sink, now, chosen, members, by, onRead })
+      const parts = { store, sink, now, chosen, members, place, since, by, onRead }
+      const exported = await exportBundle(parts)
       line.end()
       for (const { key, because } of exported.leftOut)
         await printComplaint(`left out ${key}: ${because}`)
@@ -189,7 +229,8 @@ export function exportChosen(path: string, config: Config, choose: ChooseFiles):
       }
       await sink.finish()
       const { files, bytes } = exported
-      await print(`exported ${countOf(files, 'file')}, ${size(bytes)}, to ${path}\n`)
+      const name = place?.after === undefined ? '' : `bundle ${place.number}, `
+      await print(`exported ${name}${countOf(files, 'file')}, ${size(bytes)}, to ${path}\n`)
       return exitCodes.success
     } catch (error) {
       line.end()

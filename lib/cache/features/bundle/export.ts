@@ -8,6 +8,7 @@ import type { ReadableStore } from '../../store/store.ts'
 import type { ChosenFiles } from '../feature.ts'
 import { contentName, identityName, identityText, manifestLine, manifestName } from './format.ts'
 import { blocksOf } from './indexed.ts'
+import type { BundlePlace } from './series.ts'
 import type { Sink } from './sink.ts'
 
 interface ExportParts {
@@ -17,6 +18,9 @@ interface ExportParts {
   /** The name and the version of the program that writes the bundle. */
   readonly by: string
   readonly chosen: (key: string) => boolean
+  /** The place of the bundle in its series. Files that were stored before `since` are in an earlier one. */
+  readonly place?: BundlePlace | undefined
+  readonly since?: number | undefined
   readonly members?: ChosenFiles['members'] | undefined
   /** Called with the number of bytes that were read. */
   readonly onRead: (bytes: number) => void
@@ -31,12 +35,12 @@ const partBytes = 128 * 1024 * 1024
 
 /** Writes all members. The caller then finishes the bundle. Rejects when it cannot be written. */
 export async function exportBundle(parts: ExportParts) {
-  const { store, sink, now, by, chosen } = parts
+  const { store, sink, now, by, chosen, place, since = 0 } = parts
   const writeText = (name: string, text: string): Promise<void> => {
     const bytes = Buffer.from(text)
     return sink.member(name, bytes.length, [bytes])
   }
-  await writeText(identityName, identityText(now, by))
+  await writeText(identityName, identityText(now, by, place))
   /** Stored files whose content cannot be read or is damaged. */
   const leftOut: { key: string; because: string }[] = []
   /** The problem with each written content, by its digest; undefined when there is none. */
@@ -54,7 +58,7 @@ export async function exportBundle(parts: ExportParts) {
   for await (const { lastUsed: _, ...entry } of store.entries()) {
     const { key, digest, size } = entry
     // The store lists an entry twice that is replaced meanwhile.
-    if (!chosen(key) || named.has(key)) continue
+    if (!chosen(key) || named.has(key) || entry.stored < since) continue
     if (!written.has(digest)) {
       if (lines.length > 0 && waiting + size > partBytes) await writePart()
       const problem = await writeContent(entry, parts)

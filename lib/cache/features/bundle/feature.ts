@@ -2,6 +2,7 @@
  * The feature `bundle`: stored files in a file or directory, for machines that cannot fetch them.
  */
 import { resolve } from 'node:path'
+import { pathOption } from '../../../command-line.ts'
 import { type Feature, featureCommand } from '../feature.ts'
 
 export const bundleFeature: Feature = {
@@ -29,12 +30,17 @@ export const bundleFeature: Feature = {
           many: true,
           help: 'only files of this host, or of this host and path; may be repeated',
         },
+        after: {
+          value: 'FILE',
+          read: pathOption,
+          help: 'only what the bundle FILE and those before it do not have',
+        },
       },
       takes: ['suite'],
       run: async ({ operands: [path = ''], options }, { config }) => {
         const { printExport } = await import('./command.ts')
-        const { archive: archives, suite: suites } = options
-        return printExport(resolve(path), config, { archives, suites })
+        const { archive: archives, suite: suites, after } = options
+        return printExport(resolve(path), config, { archives, suites, after })
       },
     }),
   ],

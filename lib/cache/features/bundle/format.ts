@@ -19,16 +19,17 @@ import { checkEntry, type Entry, maxEntryBytes } from '../../store/entry.ts'
 export const identityName = 'cachesvc-bundle.json'
 const version = 1
 
-/** The text of the first member. */
-export function identityText(made: number, by: string): string {
-  return `${JSON.stringify({ version, made: new Date(made).toISOString(), by })}\n`
+/** The text of the first member. `place` is the place of the bundle in its series (series.ts). */
+export function identityText(made: number, by: string, place: object = {}): string {
+  return `${JSON.stringify({ version, made: new Date(made).toISOString(), by, ...place })}\n`
 }
 
 /** The reason why this version cannot read a bundle; undefined when it can. */
 export function identityProblem(text: string): string | undefined {
   const found = parsedJson(text)
   if (found === undefined) return `its ${identityName} is not JSON`
-  if (!isRecord(found) || typeof found['version'] !== 'number') return `its ${identityName} is none`
+  if (!isRecord(found) || typeof found['version'] !== 'number')
+    return `its ${identityName} is not that of a bundle`
   if (found['version'] <= version) return undefined
   return `it was written by a newer cachesvc (format ${found['version']}, this one knows ${version})`
 }

@@ -30,6 +30,8 @@ interface ImportParts {
   /** The kinds of records that a bundle can carry. */
   readonly records: readonly CarriedRecords[]
   readonly dryRun: boolean
+  /** Called with the identity. A sentence that it returns says why the bundle is not imported. */
+  readonly onIdentity?: (text: string) => string | undefined
   readonly onRead: (bytes: number) => void
 }
 
@@ -81,7 +83,8 @@ class Bundle {
       const digest = digestNamed(name)
       if (!identified) {
         if (name !== identityName) throw new Error('it does not begin as a bundle does')
-        const problem = identityProblem(size > maxLineBytes ? '' : await text(content))
+        const identity = size > maxLineBytes ? '' : await text(content)
+        const problem = identityProblem(identity) ?? this.#parts.onIdentity?.(identity)
         if (problem !== undefined) throw new Error(problem)
         identified = true
       } else if (digest !== undefined) await this.#content(digest, size, content)

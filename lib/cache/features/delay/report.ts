@@ -129,7 +129,7 @@ const givenWords = {
   first: 'the first one seen',
   ripe: 'one that was old enough',
   released: 'one that was let through',
-  expiring: 'one before its time, because the one before was about to expire',
+  expiring: 'one ahead of its time, because the earlier one was about to expire',
 } as const
 
 function waitingText({ waiting, restraint, choice, now }: DelayState): string {

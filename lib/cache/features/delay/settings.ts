@@ -26,14 +26,14 @@ export const delaySettings = {
       '0s',
       'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
     ).says(
-      'Age from which clients get a new Release file, with the indexes it names: whole suites, so that what they get fits together. It counts from the signed `Date` or from when cachesvc first saw it, whichever is later. Newer ones are fetched and wait. The delay gives way when the Release file of clients is about to pass its `Valid-Until`. The first Release file of a suite is given at once. Set `suites.refresh` as well, so that new ones are seen when they come.',
+      'Age from which clients get a new Release file with its indexes, from its signed `Date` or from when cachesvc first saw it, whichever is later. The delay gives way before `Valid-Until`, and the first Release file of a suite is given at once. Set `suites.refresh` as well (`docs/delay.md`).',
     ),
     hold: optionalSetting(
       calendarDay,
       'none',
       'archives:\n  - origins: [archive.example.org/debian]\n    hold: "2026-11-01"',
     ).says(
-      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and takes back nothing that clients have got already.',
+      'Day (UTC) at which the suites of this archive are frozen: clients get no Release file with a later `Date`. It does not give way to `Valid-Until`, and clients keep what they have already.',
     ),
     except: setting(listOf(text, 'suites'), ['*-security*', '*/updates']).says(
       'Suites that `delay` and `hold` do not apply to, by what follows `dists/` in their URLs; `*` stands for any text. The default is the names of security suites: name them again in a list of your own.',

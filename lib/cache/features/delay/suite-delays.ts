@@ -393,7 +393,10 @@ export class SuiteDelays implements GenerationChoice {
       ...(permission && { by: permission.by, reason: permission.reason }),
     }
     if (because === 'expiring') {
-      log.warn('clients get a generation before its time: the one before is about to expire', facts)
+      log.warn(
+        'clients get a generation ahead of its time: the earlier one is about to expire',
+        facts,
+      )
     } else log.info('clients get a generation that waited', facts)
   }
 

@@ -213,7 +213,7 @@ function uncovered({ certificate, file }: Authority, config: Config): readonly s
     .map(({ text }) => text)
   if (hosts.length === 0) return []
   return [
-    `the CA in ${file} was made for other hosts: ${hosts.join(', ')} will be tunnelled unread; remove the file to have one made that covers them, which all clients must then be told to trust`,
+    `the CA in ${file} was made for other hosts: ${hosts.join(', ')} will be tunnelled unread; remove the file to have one made that covers them, which all clients must then trust`,
   ]
 }
 

@@ -11,7 +11,7 @@ import { writeFileAtomically } from '../../../files/atomic-file.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../../http/server/options.ts'
 import type { Logger } from '../../../log/log.ts'
-import { type Issuer, listNumber } from '../../../x509/x509.ts'
+import type { Issuer } from '../../../x509/x509.ts'
 import { type Config, needsAuthority } from '../../config/config.ts'
 import type { HttpsPages } from '../../operations/sources.ts'
 import { isIntercepted, type Rules } from '../../policy/policy.ts'
@@ -32,14 +32,11 @@ interface HttpsOptions {
   readonly secure: boolean
 }
 
-type RevocationList = Awaited<ReturnType<typeof keepRevocationList>>
-
 /** The parts that exist only with a CA. */
 interface Certifying {
   readonly authority: Authority
   readonly leaves: LeafCertificates
   readonly interceptor: Interceptor
-  readonly list: RevocationList | undefined
 }
 
 export class Https {
@@ -48,7 +45,7 @@ export class Https {
   readonly #certifying: Certifying | undefined
   #stops: ReadonlyArray<() => void> = []
 
-  private constructor(options: HttpsOptions, authority?: Authority, list?: RevocationList) {
+  private constructor(options: HttpsOptions, authority?: Authority) {
     const { rules, clock, log } = options
     this.#options = options
     const distrust = new DistrustMemory(clock, () => rules().config.https.rememberDistrust)
@@ -60,7 +57,7 @@ export class Https {
       addresses: () => leafAddresses(rules().config),
     })
     const interceptor = new Interceptor({ leaves, distrust, clock, log, rules })
-    this.#certifying = { authority, leaves, interceptor, list }
+    this.#certifying = { authority, leaves, interceptor }
   }
 
   /** Opens the CA when the settings need one, and makes it when there is none. Throws a Failure with one sentence. */
@@ -77,15 +74,17 @@ export class Https {
       file,
     })
     for (const warning of authority.warnings) log.warn(warning)
-    const directory = config.cacheDirectory
-    const list = config.https.enableCrl
-      ? await keepRevocationList({ issuer, directory, clock, log })
-      : undefined
-    const https = new Https(options, authority, list)
-    const warn = () => {
-      for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
+    const https = new Https(options, authority)
+    const writeList = async (): Promise<void> => {
+      const list = revocationFile(config)
+      if (list !== undefined) await writeRevocationList({ issuer, file: list, clock, log })
     }
-    https.#stops = [repeat(clock, day, () => void warn()), () => list?.stop()]
+    await writeList()
+    const daily = () => {
+      for (const warning of expiryWarnings(authority, clock.now())) log.warn(warning)
+      return writeList()
+    }
+    https.#stops = [repeat(clock, day, daily)]
     return https
   }
 
@@ -123,7 +122,7 @@ export class Https {
 
   /** What the pages show. */
   get pages(): HttpsPages {
-    const { authority, list } = this.#certifying ?? {}
+    const { authority } = this.#certifying ?? {}
     const { rules, clock } = this.#options
     return {
       mode: () => {
@@ -145,7 +144,10 @@ export class Https {
         }
       },
       certificate: () => authority && Buffer.from(authority.certificate.pem),
-      revocationList: () => list?.read(),
+      revocationList: () => {
+        const list = authority && revocationFile(rules().config)
+        return list === undefined ? undefined : valueUnlessMissing(readFile(list))
+      },
     }
   }
 
@@ -158,6 +160,11 @@ export class Https {
   get distrusting(): number {
     return this.#distrust.list().length
   }
+}
+
+/** The file of the revocation list; undefined when none is made. */
+function revocationFile({ https, cacheDirectory }: Config): string | undefined {
+  return https.enableCrl ? join(cacheDirectory, 'revocation.crl') : undefined
 }
 
 /** The URLs in certificates, from the settings or made from the name of this proxy. */
@@ -174,42 +181,27 @@ function leafAddresses({ https, listen }: Config) {
   }
 }
 
-/** The time between two renewals of the list. */
-const interval: Milliseconds = hour / 2
-/** The time for which a client may use a list. */
+/** The time for which a client may use a revocation list. */
 const validity: Milliseconds = 7 * day
-/** The validity of a list begins this long before it is made, for clients whose clocks are late. */
-const head: Milliseconds = hour
 
 interface RevocationListOptions {
   readonly issuer: Pick<Issuer, 'issueList'>
-  readonly directory: string
+  readonly file: string
   readonly clock: Clock
   readonly log: Logger
 }
 
-/**
- * Keeps the certificate revocation list in the cache directory: makes it now and every half hour until `stop` is called. When that fails,
- * it logs the failure, and the last list stays. The list is empty, because certificates are valid for a day only. It is signed, numbered
- * and renewed, as clients that ask for one expect.
- */
-export async function keepRevocationList({ issuer, directory, clock, log }: RevocationListOptions) {
-  const file = join(directory, 'revocation.crl')
-  /** The list in DER; undefined while there is no file. */
-  const read = () => valueUnlessMissing(readFile(file))
-  const renew = async () => {
-    try {
-      const now = clock.now()
-      const before = await read()
-      const last = before === undefined ? undefined : listNumber(before)
-      // Numbers only ever rise (RFC 5280 section 5.2.3), even when the clock is set back.
-      const number = Math.max(Math.floor(now / 1000), (last ?? 0) + 1)
-      const options = { number, thisUpdate: now - head, nextUpdate: now + validity }
-      await writeFileAtomically(file, await issuer.issueList(options))
-    } catch (error) {
-      log.error('the revocation list could not be made', { file, error })
-    }
+/** Writes the certificate revocation list. It is empty, because certificates are valid for a day only. A failure is logged. */
+export async function writeRevocationList({ issuer, file, clock, log }: RevocationListOptions) {
+  try {
+    const now = clock.now()
+    // For clients whose clocks are late.
+    const thisUpdate = now - hour
+    await writeFileAtomically(
+      file,
+      await issuer.issueList({ thisUpdate, nextUpdate: now + validity }),
+    )
+  } catch (error) {
+    log.error('the revocation list could not be made', { file, error })
   }
-  await renew()
-  return { read, stop: repeat(clock, interval, renew) }
 }

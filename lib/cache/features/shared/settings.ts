@@ -58,13 +58,13 @@ const sharedStore = group(
       .needsRestart()
       .needs('shared_store.url')
       .says(
-        'Where the name of the bucket stands in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
+        'Where the name of the bucket is in `url`: first in the path, or before the first dot of the host (`https://BUCKET.s3.example.org/`).',
       ),
     region: setting(region, 'us-east-1')
       .needsRestart()
       .needs('shared_store.url')
       .says(
-        'Region that signatures name. Most engines besides Amazon’s take the one they were set up with, often `us-east-1`.',
+        'Region that signatures name. Most engines other than Amazon’s take the one they were set up with, often `us-east-1`.',
       ),
     credentials: optionalSetting(
       secretPlace,
@@ -73,7 +73,7 @@ const sharedStore = group(
       .needsRestart()
       .needs('shared_store.url')
       .says(
-        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Other users may not be able to read it. They need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket: without the last the store does not say that an object is missing. A reload reads the file again, and so does each attempt to reach a store that has refused requests.',
+        'File with the credentials in the form of Amazon’s programs: the lines `aws_access_key_id = ID` and `aws_secret_access_key = SECRET`; or `credential:NAME` for a credential of systemd (`LoadCredential=`). Only the service may be able to read it. The credentials need `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` for the objects, and `s3:ListBucket` for the bucket. A reload reads the file again.',
       ),
     expire: setting(duration('0s', '3650d'), '30d')
       .needs('shared_store.url')

@@ -8,7 +8,7 @@
  */
 import { type Clock, keepAlive, type Milliseconds } from '../../../async/clock.ts'
 import { pause } from '../../../async/deadline.ts'
-import { iterate } from '../../../bytes/source.ts'
+import { bytesAtMost, iterate } from '../../../bytes/source.ts'
 import { explainError } from '../../../errors.ts'
 import { decompress } from '../../archive/decompress.ts'
 import {
@@ -549,10 +549,10 @@ class HashedContents {
 
   /** The bytes of a Release file or its signature. */
   async whole(file: StoredFile): Promise<Buffer> {
-    if (file.size > maxReleaseBytes) throw new Error('it is too long')
-    const chunks: Uint8Array[] = []
-    for await (const chunk of this.read(file)) chunks.push(Buffer.from(chunk))
-    return Buffer.concat(chunks)
+    const whole =
+      file.size > maxReleaseBytes ? undefined : await bytesAtMost(this.read(file), maxReleaseBytes)
+    if (whole === undefined) throw new Error('it is too long')
+    return whole
   }
 
   /** Reads the content in pieces. Throws when it is gone. */

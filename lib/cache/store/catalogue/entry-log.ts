@@ -149,7 +149,7 @@ function split(bytes: Buffer, offset: number): { readonly lines: LogLine[]; read
 }
 
 /*
- * One line of the log of entries: encoding, and decoding without any trust in the bytes. This part is pure. docs/disk-layout.md has the
+ * One line of the log of entries: encoding, and decoding without any trust in the bytes. This part is pure. docs/decisions/0027 has the
  * format of each line. JSON has no raw line feed, so damage ends with its line.
  */
 

@@ -19,9 +19,11 @@ import type { Piece } from '../../../bytes/piece.ts'
 import type { Source, Take } from '../../../bytes/source.ts'
 import { Failure } from '../../../errors.ts'
 import type { Blobs } from './blobs.ts'
-import type { Checks, Expectation, ExpectedContent } from './checks.ts'
+import type { Checks } from './checks.ts'
+import type { Expectation, ExpectedContent } from './expectation.ts'
 import type { OpenFiles } from './open-content.ts'
-import { Tail, WriteBehind, type WriteBehindParts } from './write-behind.ts'
+import { Tail } from './tail.ts'
+import { WriteBehind, type WriteBehindParts } from './write-behind.ts'
 
 /** Whether a content or an entry was stored, and if not, why. Failures of the disk are answers here, not errors. */
 export type PutResult =

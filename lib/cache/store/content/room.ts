@@ -1,15 +1,15 @@
 /**
  * Makes room: keeps contents within the quota and a part of the file system free, and says which contents must not be stored.
  *
- * Room is made in the background, at a bounded rate and somewhat in advance. Contents without an entry are removed first, then those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of
- * the room. A download that is being stored is checked again before each write: while contents take more than the quota it waits for
- * room, and it is refused when removing is too slow. Clients get a refused content from the origin, and the store keeps nothing of it.
- * So the quota holds also while the disk fails.
+ * Room is made in the background, at a bounded rate and by one headroom in advance. Contents without an entry are removed first, then
+ * those that retention-rules.ts ranks lowest. A download is refused when it alone would take half of the room. A download that is being
+ * stored is checked again before each write: while contents take more than a limit allows it waits for room, and it is refused when
+ * removing is too slow. Clients get a refused content from the origin, and the store keeps nothing of it. So the limits hold also while
+ * the disk fails.
  */
-import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { size } from '../../../figures.ts'
-import type { Surroundings } from '../disk/disk.ts'
 import {
   type Forecast,
   findVictims,
@@ -23,6 +23,7 @@ import {
 import type { UnnamedContent } from './content-life.ts'
 import type { Download } from './download.ts'
 import { forget, removeContents, rowsOf, type UpkeepParts } from './removal.ts'
+import type { Space } from './space.ts'
 
 /** The figures of one moment, bytes. */
 interface Measured {
@@ -30,8 +31,6 @@ interface Measured {
   readonly stored: number
   /** The part of `stored` that the disk does not have yet. */
   readonly unwritten: number
-  /** The bytes that downloads will bring within a minute. */
-  readonly coming: number
   /** Free bytes of the file system; infinite when it does not answer. */
   readonly free: number
   /** Bytes of the file system that must stay free. */
@@ -110,7 +109,7 @@ export class Room {
     if (length <= spare) return undefined
     // A content larger than the spare room may be stored when room can be made while it arrives.
     const most = this.#vain || measured.foreign ? 0 : (spare + this.#parts.journal.table.bytes) / 2
-    if (spare >= 0 && length <= most) return undefined
+    if ((spare >= 0 || this.#making !== undefined) && length <= most) return undefined
     return `${length} bytes do not fit into the ${Math.max(0, Math.floor(spare))} that may be used of the file system`
   }
 
@@ -120,14 +119,14 @@ export class Room {
    */
   overflow(size: number): Refusal | undefined {
     const measured = this.#measure()
-    const because = this.#tooLarge(size) ?? this.#short(size, measured)
-    if (because !== undefined) return { because, wait: false }
-    const crowded = this.#crowded(measured)
-    if (crowded === undefined) return undefined
-    return { because: crowded, wait: this.#making !== undefined && !this.#closing.signal.aborted }
+    const tooLarge = this.#tooLarge(size) ?? this.#mostOfTheRoom(size, measured)
+    if (tooLarge !== undefined) return { because: tooLarge, wait: false }
+    const because = this.#lacking(measured)
+    if (because === undefined) return undefined
+    return { because, wait: this.#making !== undefined && !this.#closing.signal.aborted }
   }
 
-  /** Resolves when contents take no more than `retention.size` again, when no more room can be made, or after `longest`. */
+  /** Resolves when contents keep to both limits again, when no more room can be made, or after `longest`. */
   async made(longest: Milliseconds): Promise<void> {
     if (this.#making === undefined || this.#closing.signal.aborted) return
     await new Promise<void>(resolve => {
@@ -139,9 +138,8 @@ export class Room {
     })
   }
 
-  #short(size: number, measured: Measured): string | undefined {
+  #mostOfTheRoom(size: number, measured: Measured): string | undefined {
     const spare = spareOf(measured)
-    if (spare < 0) return 'too little of the file system is free'
     // Other contents are not removed for a download that takes most of the room by itself.
     if (spare >= measured.floor / 2 || size <= (spare + measured.stored) / 2) return undefined
     return `${size} bytes are more than half of what may be used of the file system`
@@ -213,6 +211,12 @@ export class Room {
     return undefined
   }
 
+  /** Why nothing more may be written before room is made. */
+  #lacking(measured: Measured): string | undefined {
+    const short = spareOf(measured) < 0 ? 'too little of the file system is free' : undefined
+    return this.#crowded(measured) ?? short
+  }
+
   #crowded({ stored }: Measured): string | undefined {
     const { size } = this.rules
     if (size === 0 || stored <= size) return undefined
@@ -244,7 +248,7 @@ export class Room {
         contents = blobs.unnamed().filter(one => forgotten.has(one.digest))
       }
       this.#count(await removeContents(this.#parts, contents, signal), reason)
-      if (this.#crowded(this.#measure()) === undefined) this.#wake()
+      if (this.#lacking(this.#measure()) === undefined) this.#wake()
       this.#checkGain(before, (await space.fresh())?.free)
     }
   }
@@ -283,22 +287,22 @@ export class Room {
 
   #measure(): Measured {
     const { space, blobs, arrivals } = this.#parts
-    const { arrived, unwritten, coming } = arrivals.bytes
+    const { arrived, unwritten } = arrivals.bytes
     const stored = blobs.bytes + arrived
     const free = space.free(stored)
     const share = Math.min((space.latest?.total ?? 0) * floorShare, mostFloor)
     const floor = this.rules.free ?? share
-    return { stored, unwritten, coming, free, floor, foreign: free + stored < floor }
+    return { stored, unwritten, free, floor, foreign: free + stored < floor }
   }
 
   /** The number of bytes to remove so that this many headrooms are free. */
-  #excess(headrooms: number, { stored, coming, free, floor, foreign } = this.#measure()): number {
+  #excess(headrooms: number, { stored, free, floor, foreign } = this.#measure()): number {
     const { size } = this.rules
     const headroom = Math.min(size * headroomShare, mostHeadroom) * headrooms
-    const over = size > 0 ? stored + coming - (size - headroom) : 0
+    const over = size > 0 ? stored - (size - headroom) : 0
     if (this.#vain || foreign) return over
     const ahead = (floor * (headrooms - 1)) / 8
-    return Math.max(over, floor + ahead - (free - coming))
+    return Math.max(over, floor + ahead - free)
   }
 
   get #vain(): boolean {
@@ -361,29 +365,17 @@ function onDisk({ stored, unwritten }: Measured): number {
   return stored - unwritten
 }
 
-type Arrival = Pick<Download, 'size' | 'length' | 'stored' | 'file'>
-
-/** The bytes that a download brings within `foreseen` at its pace count as coming, but at least `leastForeseen`. */
-const foreseen: Milliseconds = 60_000
-const leastForeseen = 4 * 1024 * 1024
-/** The pace is computed over at least this time. */
-const leastTime: Milliseconds = 1_000
+type Arrival = Pick<Download, 'size' | 'stored' | 'file'>
 
 /** Counts the bytes of downloads. */
 export class Arrivals {
-  readonly #clock: Clock
-  /** The moment at which each download began. */
-  readonly #growing = new Map<Arrival, Milliseconds>()
+  readonly #growing = new Set<Arrival>()
   /** Downloads that are whole and being stored. Their bytes are summed up, because there may be hundreds and each new download asks. */
   readonly #whole = new Set<Arrival>()
   #wholeBytes = 0
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
   begin(download: Arrival): void {
-    this.#growing.set(download, this.#clock.elapsed())
+    this.#growing.add(download)
   }
 
   whole(download: Arrival): void {
@@ -399,111 +391,16 @@ export class Arrivals {
 
   /** `unwritten` is the part of the arrived bytes that the disk does not have yet. */
   get bytes() {
-    const now = this.#clock.elapsed()
     let arrived = this.#wholeBytes
     let unwritten = this.#wholeBytes
-    let coming = 0
-    for (const [download, since] of this.#growing) {
-      const { size, length = 0, stored, file } = download
+    for (const { size, stored, file } of this.#growing) {
       // The file of a download that is not stored any more takes space until the download closes it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
-        const pace = size / Math.max(leastTime, now - since)
         arrived += size
         unwritten += size - file.written
-        coming += Math.max(0, Math.min(length - size, Math.max(leastForeseen, pace * foreseen)))
       }
     }
-    return { arrived, unwritten, coming }
-  }
-}
-
-/** Space of the file system of the cache, bytes. `free` is the space that this process may use. */
-export interface FileSystemSpace {
-  readonly total: number
-  readonly used: number
-  readonly free: number
-}
-
-export interface Usage {
-  /** Entries: cached targets. Several may share one content. */
-  readonly objects: number
-  /** Contents, each counted once. */
-  readonly blobs: number
-  /** Bytes of those contents. */
-  readonly bytes: number
-}
-
-const spaceAge: Milliseconds = 5_000
-
-/** Knows the space on the file system of a directory, and asks for it at most once in some seconds. */
-export class Space {
-  readonly #around: Surroundings
-  readonly #stored: () => number
-  #known: FileSystemSpace | undefined
-  #storedThen = 0
-  #asked: Milliseconds = Number.NEGATIVE_INFINITY
-  #asking: Promise<void> | undefined
-
-  /** `stored` answers how many bytes the store takes. */
-  constructor(around: Surroundings, stored: () => number) {
-    this.#around = around
-    this.#stored = stored
-  }
-
-  /**
-   * Free bytes now that the store takes `stored`: the last answer of the file system less the bytes that were stored since. Infinite
-   * when the file system does not answer.
-   */
-  free(stored: number): number {
-    const { latest } = this
-    if (latest === undefined) return Number.POSITIVE_INFINITY
-    return latest.free - (stored - this.#storedThen)
-  }
-
-  /** The last answer, at once. An old one is renewed in the background. */
-  get latest(): FileSystemSpace | undefined {
-    if (this.#old) void this.get()
-    return this.#known
-  }
-
-  /** Forgets the last answer, because it may be wrong by now. */
-  forget(): void {
-    this.#known = undefined
-    this.#asked = Number.NEGATIVE_INFINITY
-  }
-
-  /** Asks the file system again. Undefined when it does not answer. */
-  fresh(): Promise<FileSystemSpace | undefined> {
-    this.#asked = Number.NEGATIVE_INFINITY
-    return this.get()
-  }
-
-  /** The last answer, renewed when it is old. Undefined when the file system does not answer. */
-  async get(): Promise<FileSystemSpace | undefined> {
-    if (this.#old) {
-      this.#asking ??= this.#ask().finally(() => {
-        this.#asking = undefined
-      })
-      await this.#asking
-    }
-    return this.#known
-  }
-
-  get #old(): boolean {
-    return this.#around.clock.elapsed() - this.#asked >= spaceAge
-  }
-
-  async #ask(): Promise<void> {
-    const { disk, layout } = this.#around
-    const stored = this.#stored()
-    try {
-      const { bsize, blocks, bfree, bavail } = await disk.space(layout.directory)
-      this.#known = { total: blocks * bsize, used: (blocks - bfree) * bsize, free: bavail * bsize }
-      this.#storedThen = stored
-    } catch {
-      this.#known = undefined
-    }
-    this.#asked = this.#around.clock.elapsed()
+    return { arrived, unwritten }
   }
 }

@@ -9,7 +9,9 @@
  * still in use are counted, and beyond twice the configured memory contents are streamed.
  */
 import { LRUCache } from 'lru-cache'
+import { SingleFlight } from '../../../async/single-flight.ts'
 import type { Content } from '../../../http/message/message.ts'
+import { recentEntries } from '../../../recent.ts'
 import type { Surroundings } from '../disk/disk.ts'
 import type { Checks } from './checks.ts'
 import type { ContentPart, OpenFiles } from './open-content.ts'
@@ -35,8 +37,8 @@ interface ContentsParts extends Surroundings {
 export class Contents {
   readonly #parts: ContentsParts
   readonly #memory: LRUCache<string, Buffer>
-  readonly #seen = new LRUCache<string, true>({ max: remembered })
-  readonly #loads = new Map<string, Promise<Buffer | undefined>>()
+  readonly #seen = recentEntries<string, true>(remembered)
+  readonly #loads = new SingleFlight<Buffer | undefined>()
   /** Bytes that were read whole and not yet collected as garbage. */
   #inUse = 0
   readonly #collected = new FinalizationRegistry<number>(length => {
@@ -71,7 +73,7 @@ export class Contents {
   forget(digest: string): void {
     this.#parts.checks?.forget(digest)
     this.#memory.delete(digest)
-    this.#loads.delete(digest)
+    this.#loads.forget(digest)
     this.#parts.files.forget(digest)
   }
 
@@ -81,17 +83,12 @@ export class Contents {
   }
 
   #whole(digest: string, size: number): Promise<Buffer | undefined> {
-    const loading = this.#loads.get(digest)
-    if (loading !== undefined) return loading
-    const load = this.#load(digest, size).then(bytes => {
-      if (bytes === undefined || this.#loads.get(digest) !== load) return bytes
+    return this.#loads.run(digest, async isCurrent => {
+      const bytes = await this.#load(digest, size)
+      if (bytes === undefined || !isCurrent()) return bytes
       if (this.#seen.has(digest)) this.#memory.set(digest, bytes)
       else this.#seen.set(digest, true)
       return bytes
-    })
-    this.#loads.set(digest, load)
-    return load.finally(() => {
-      if (this.#loads.get(digest) === load) this.#loads.delete(digest)
     })
   }
 

@@ -507,7 +507,7 @@ export function isDigest(text: string): boolean {
   return DIGEST.test(text)
 }
 
-/** The paths of one cache directory (docs/disk-layout.md). It does not touch the disk. */
+/** The paths of one cache directory (docs/decisions/0027). It does not touch the disk. */
 export class Layout {
   readonly directory: string
   readonly tag: string

@@ -201,7 +201,7 @@ const another = 'name another with cache_directory or --cache-dir'
 type Diagnosis = readonly [problem: string, mend: string]
 
 const noDirectory: Diagnosis = [
-  'is not a directory, or lies below something that is none',
+  'is not a directory, or is below something that is not a directory',
   `move that file away or ${another}`,
 ]
 

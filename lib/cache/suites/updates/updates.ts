@@ -152,7 +152,7 @@ export class Updates {
     const suite = this.#parts.suites.live.of(at)
     if (suite.standing !== 'refused') return undefined
     const because = suite.refusal ?? 'the one of the origin may not be adopted'
-    return `clients get the Release file of before: ${because}`
+    return `clients get the earlier Release file: ${because}`
   }
 
   /** Ends the pauses after failures, because an operator wants origins to be asked. */
@@ -498,7 +498,7 @@ export class Updates {
     const policy = suitePolicy(at, rules().config)
     const needed = policy?.verify === 'require' || this.#parts.choice.restrains(at)
     if (!needed || !this.#isKept(entry)) return { use: 'again' }
-    log.warn('a new Release file cannot be stored; clients get the one before', { key: entry.key })
+    log.warn('a new Release file cannot be stored; clients get the earlier one', { key: entry.key })
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }
 
@@ -546,7 +546,7 @@ export class Updates {
     log.warn('a new Release file names files that cannot be had; clients get it without them', {
       key: entry.key,
       missing: lacking.map(({ path, because }) => `${path}: ${because}`),
-      ...(expired && { because: 'the one before has expired' }),
+      ...(expired && { because: 'the earlier one has expired' }),
     })
     return missing
   }
@@ -556,7 +556,7 @@ export class Updates {
     const holding = lacking.filter(({ left }) => left > 0)
     suite.holdBack(holding, Math.max(...holding.map(({ left }) => left)))
     this.#parts.log.warn(
-      'a new Release file names files that cannot be had; clients get the one before',
+      'a new Release file names files that cannot be had; clients get the earlier one',
       { suite: suite.at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
     )
     return { use: 'stale', because: 'stale-suite-incomplete' }

@@ -15,10 +15,10 @@ import {
   rootCertificates,
   type SecureContext,
 } from 'node:tls'
-import { LRUCache } from 'lru-cache'
 import type { Clock, Milliseconds } from '../../../async/clock.ts'
 import { withDeadline } from '../../../async/deadline.ts'
 import { BlockPool } from '../../../bytes/block-pool.ts'
+import { recentEntries } from '../../../recent.ts'
 import { type Authority, formatAuthority, isIpLiteral } from '../../message/target.ts'
 import type { KeyAndCertificate } from '../../server/options.ts'
 import { type DialledConnection, Transport } from '../connection.ts'
@@ -110,7 +110,7 @@ export class Dialler {
   #trusted: readonly string[]
   #identity: KeyAndCertificate | undefined
   readonly #blocks: BlockPool
-  readonly #sessions = new LRUCache<string, Buffer>({ max: MOST_SESSIONS })
+  readonly #sessions = recentEntries<string, Buffer>(MOST_SESSIONS)
 
   constructor(options: DialOptions) {
     this.#options = options

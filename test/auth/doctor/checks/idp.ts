@@ -14,7 +14,7 @@ t.test('metadata from an address: what comes of it, and the copy of what came la
   const { publisher, metadata, gateway } = patient
   t.match(await patient.find(what), {
     state: 'right',
-    found: /\/metadata: \S+, 1 signing key, no single logout, valid without an end$/,
+    found: /\/metadata: \S+, 1 signing key, no single logout, valid for ever$/,
   })
   const odd = metadata.replace('<md:KeyDescriptor', '<md:KeyDescriptor use="signing"/>$&')
   publisher.at('/metadata', reply({ content: odd }))

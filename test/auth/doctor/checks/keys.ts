@@ -118,7 +118,7 @@ t.test('an old key that still decrypts is mentioned', async t => {
     })),
     ...{ kid: 'a', created: now, retires },
   })
-  const found = /the one before decrypts until \d{4}-/
+  const found = /the old key decrypts until \d{4}-/
   const newest = await pair()
   t.match(judgeOwnCertificate([newest, await pair(now + 20 * day)], now), { state: 'right', found })
   const retired = judgeOwnCertificate([newest, await pair(now - day)], now)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { isDigest, Layout, shards } from '../../../../lib/cache/store/disk/disk.ts'
 
-t.test('names are what docs/disk-layout.md says', t => {
+t.test('names are what docs/decisions/0027 says', t => {
   const layout = new Layout('/cache')
   const abc = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
   t.equal(layout.log, '/cache/v2/entries.log')

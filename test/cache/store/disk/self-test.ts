@@ -38,9 +38,9 @@ t.test('a file where the directory should be', async t => {
   const path = join(directory, 'cache')
   t.equal(
     (await refusal(path)).message,
-    `The cache directory ${path} is not a directory, or lies below something that is none: move that file away or name another with cache_directory or --cache-dir.`,
+    `The cache directory ${path} is not a directory, or is below something that is not a directory: move that file away or name another with cache_directory or --cache-dir.`,
   )
-  t.match((await refusal(join(path, 'below'))).message, /is not a directory, or lies below/)
+  t.match((await refusal(join(path, 'below'))).message, /is not a directory, or is below/)
 })
 
 t.test('a newer layout is refused', async t => {

@@ -85,19 +85,6 @@ t.test('a download that has hardly begun takes no room from others', async t => 
   t.equal(store.download({ length: 19 * MiB }).stored, true)
 })
 
-t.test('what the pace of a download will bring within a minute is made room for', async t => {
-  const { store, clock } = await opened(t)
-  for (let n = 0; n < 30; n += 1) await keep(store, keyOf(n), bytesOf(MiB))
-  clock.advance(10_000)
-  store.retain({ ...keepAll, size: 40 * MiB })
-  const download = store.download({ length: 19 * MiB })
-  await pour(download, bytesOf(2 * MiB))
-  clock.advance(1_000)
-  await pour(download, bytesOf(MiB))
-  await until(() => store.usage().bytes <= 21 * MiB)
-  t.equal(download.stored, true)
-})
-
 t.test('nothing is removed when that cannot reach the floor', async t => {
   let free = 100
   const { store, clock, log } = await opened(t, { files: sizedFiles(() => free) })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Space } from '../../../../lib/cache/store/content/room.ts'
+import { Space } from '../../../../lib/cache/store/content/space.ts'
 import { Disk, Layout } from '../../../../lib/cache/store/disk/disk.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { sizedFiles } from '../../../fixtures/store/files.ts'

@@ -17,7 +17,7 @@
 import { hash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../../async/clock.ts'
 import { Lifetime } from '../../../../async/lifetime.ts'
-import { iterate, type Source } from '../../../../bytes/source.ts'
+import { bytesAtMost, iterate, type Source, tappedSource } from '../../../../bytes/source.ts'
 import { attempt, explainError } from '../../../../errors.ts'
 import type {
   OriginClient,
@@ -340,7 +340,7 @@ export class Bucket {
       return this.#unusable(operation, 'content in another coding (Content-Encoding)')
     }
     if (isSuccess(status)) {
-      const bytes = whole === undefined ? nothing : await atMost(content, whole)
+      const bytes = whole === undefined ? nothing : await bytesAtMost(iterate(content), whole)
       if (bytes === undefined) return this.#unusable(operation, `more than ${whole} bytes`)
       this.#parts.onOutcome(operation, 'done', { because: '', telling: true })
       this.#sent += (put && lengthOf(put.content)) ?? 0
@@ -410,21 +410,15 @@ export class Bucket {
 
   /** Counts the bytes of a content, and notes when it breaks off. */
   #watched(source: Source): Source {
-    let closed = false
-    return {
-      next: take =>
-        source.next((error, piece) => {
-          if (error !== undefined && !closed) {
-            this.#refused('get', 'away', { because: explainError(error), telling: !isEnded(error) })
-          }
-          this.#received += piece?.bytes.length ?? 0
-          take(error, piece)
-        }),
-      close() {
-        closed = true
-        source.close()
+    return tappedSource(source, {
+      onPiece: bytes => {
+        this.#received += bytes
       },
-    }
+      onOver: error => {
+        if (error === undefined) return
+        this.#refused('get', 'away', { because: explainError(error), telling: !isEnded(error) })
+      },
+    })
   }
 
   #unusable(operation: SharedOperation, what: string): BucketRefusal {
@@ -549,16 +543,4 @@ async function beginning(source: Source): Promise<string> {
     if (text.length >= errorBytes) break
   }
   return text
-}
-
-/** The whole content; undefined when it has more than `most` bytes. Rejects with the error of the source. */
-async function atMost(source: Source, most: number): Promise<Buffer | undefined> {
-  const blocks: Buffer[] = []
-  let size = 0
-  for await (const block of iterate(source)) {
-    size += block.length
-    if (size > most) return undefined
-    blocks.push(Buffer.from(block))
-  }
-  return Buffer.concat(blocks)
 }

@@ -1,0 +1,41 @@
+/**
+ * Asks the proxy that runs on this machine for a file, as a client does.
+ */
+import { type IncomingMessage, request } from 'node:http'
+import { Failure } from '../../../errors.ts'
+import { formatAuthority, parseUri } from '../../../http/message/target.ts'
+import type { Config } from '../../config/config.ts'
+
+/** The longest silence of the proxy in milliseconds. The proxy answers an error itself when an origin is silent for long. */
+const silence = 60_000
+
+/** The place of a proxy on this machine that listens at `at`. */
+export function ownAddress(at: Config['listen'][number] | undefined) {
+  const { address = '127.0.0.1', port = 3142 } = at ?? {}
+  const everywhere = address === '0.0.0.0' || address === '::'
+  return { host: everywhere ? '127.0.0.1' : address, port }
+}
+
+/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is none. */
+export function askProxy(
+  url: string,
+  at: Config['listen'][number] | undefined,
+): Promise<IncomingMessage> {
+  const uri = parseUri(url)
+  if ('problem' in uri) throw new Failure(`${url} is no http or https URL`, { code: 'get' })
+  const host = formatAuthority(uri, uri.scheme)
+  const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
+  const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`
+  const own = ownAddress(at)
+  return new Promise((resolve, reject) => {
+    const asking = request({ ...own, path, headers: { Host: host }, agent: false }, resolve)
+    const fail = (cause: Error): void => {
+      const where = formatAuthority(own)
+      const text = `the proxy at ${where} does not answer: ${cause.message}`
+      reject(new Failure(text, { code: 'get', cause }))
+    }
+    asking.setTimeout(silence, () => asking.destroy(new Error(`silence for ${silence / 1000} s`)))
+    asking.on('error', fail)
+    asking.end()
+  })
+}

@@ -1,0 +1,183 @@
+/**
+ * The command `cachesvc fetch`: fills the store of the running proxy with packages from a list, with what they depend on and their
+ * sources, for a site without a connection.
+ */
+import { createHash } from 'node:crypto'
+import { systemClock } from '../../../async/clock.ts'
+import { explainError } from '../../../errors.ts'
+import { countOf, size } from '../../../figures.ts'
+import { readBounded } from '../../../files/bounded-file.ts'
+import { formatAuthority } from '../../../http/message/target.ts'
+import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import { askProxy, ownAddress } from '../../cli/base/proxy.ts'
+import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
+import type { Config } from '../../config/config.ts'
+import { type AptFile, type OwnApt, openOwnApt, printedFiles } from './own-apt.ts'
+
+export interface FetchOptions {
+  readonly from: string | undefined
+  readonly suite: readonly string[]
+  readonly component: readonly string[]
+  readonly arch: string | undefined
+  readonly keyring: string | undefined
+  /** The path of the list. */
+  readonly packages: string | undefined
+  readonly 'with-dependencies': boolean
+  readonly sources: boolean
+}
+
+/** The bytes of the largest list that is read. */
+const mostListBytes = 16 * 1024 * 1024
+/** The number of files that are fetched at a time. */
+const together = 4
+const mostShown = 10
+
+/** Fetches the indexes and the packages. The exit code is a failure when one did not arrive. */
+export async function fetchList(config: Config, options: FetchOptions): Promise<ExitCode> {
+  const { from, suite, component, packages, arch } = options
+  const wrong = usageProblem(options)
+  if (wrong !== undefined || packages === undefined) {
+    await printComplaint(wrong ?? 'fetch needs --packages=FILE')
+    return exitCodes.usage
+  }
+  const names = namesIn((await readBounded(packages, mostListBytes)).bytes.toString())
+  if (names.length === 0) {
+    await printComplaint(`${packages} names no package`)
+    return exitCodes.failure
+  }
+  const apt = await openOwnApt({
+    archive:
+      from === undefined
+        ? undefined
+        : {
+            url: /^https?:\/\//.test(from) ? from : `http://${from}`,
+            suites: suite,
+            components: component.length === 0 ? ['main'] : component,
+          },
+    keyring: options.keyring,
+    architecture: arch ?? machineArchitecture(),
+    proxy: `http://${formatAuthority(ownAddress(config.listen[0]))}`,
+  })
+  try {
+    await printComplaint('reading the indexes', 'info')
+    await apt.get('update', '--error-on=any')
+    const { files, problems } = await filesOf(apt, names, options)
+    return await fetchFiles(files, problems, config)
+  } finally {
+    await apt.close()
+  }
+}
+
+function usageProblem({ from, suite, component, keyring }: FetchOptions): string | undefined {
+  if (from !== undefined) return suite.length === 0 ? '--from needs a --suite' : undefined
+  return suite.length + component.length > 0 || keyring !== undefined
+    ? '--suite, --component and --keyring need --from; without it the sources of this machine are read'
+    : undefined
+}
+
+/** Debian's name of this machine's architecture. */
+function machineArchitecture(): string {
+  const names: Readonly<Record<string, string>> = { x64: 'amd64', ia32: 'i386', arm: 'armhf' }
+  return names[process.arch] ?? process.arch
+}
+
+/** The packages that a list names: a line for each, as apt takes them; `#` begins a comment. */
+export function namesIn(list: string): readonly string[] {
+  const lines = list.split('\n').map(line => line.replace(/(^|\s)#.*$/, '').trim())
+  return [...new Set(lines.filter(line => line !== ''))]
+}
+
+/** The files of the packages, each once, and a sentence for each package that has no sources. */
+async function filesOf(
+  apt: OwnApt,
+  names: readonly string[],
+  { 'with-dependencies': all, sources }: FetchOptions,
+): Promise<{ readonly files: readonly AptFile[]; readonly problems: readonly string[] }> {
+  const what = all ? ['install', '--yes'] : ['download']
+  const packages = printedFiles(await apt.get(...what, '--print-uris', ...names))
+  // The name in the URL is that of the package; apt finds its source and the version.
+  const named = new Set(packages.flatMap(({ url }) => /([^/_]+)_[^/]*$/.exec(url)?.[1] ?? []))
+  const problems: string[] = []
+  const found = !sources || named.size === 0 ? [] : await sourcesOf(apt, [...named], problems)
+  const files = new Map([...packages, ...found].map(file => [file.url, file]))
+  return { files: [...files.values()], problems }
+}
+
+/** The files of the sources of packages. One without sources fails the question about all, so that each is then asked for by itself. */
+async function sourcesOf(
+  apt: OwnApt,
+  names: readonly string[],
+  problems: string[],
+): Promise<readonly AptFile[]> {
+  try {
+    const words = ['source', '--download-only', '--print-uris', ...names]
+    return printedFiles(await apt.get(...words))
+  } catch (error) {
+    if (names.length === 1) {
+      problems.push(explainError(error))
+      return []
+    }
+    const files: AptFile[] = []
+    for (const name of names) files.push(...(await sourcesOf(apt, [name], problems)))
+    return files
+  }
+}
+
+async function fetchFiles(
+  files: readonly AptFile[],
+  problems: readonly string[],
+  config: Config,
+): Promise<ExitCode> {
+  const line = new ProgressLine(process.stderr, systemClock)
+  const total = files.reduce((sum, file) => sum + file.size, 0)
+  const failed: string[] = []
+  let [done, read, stored] = [0, 0, 0]
+  const waiting = [...files]
+  const worker = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      const onRead = (bytes: number): void => {
+        read += bytes
+        line.show(`${done} of ${files.length} files, ${size(read)} of ${size(total)}`)
+      }
+      const result = await fetchFile(file, config, onRead)
+      done += 1
+      if (result === 'stored') stored += 1
+      else if (result !== 'fetched') failed.push(`${file.url}: ${result}`)
+    }
+  }
+  await Promise.all(Array.from({ length: together }, worker))
+  line.end()
+  const arrived = countOf(files.length - failed.length, 'file')
+  await print(`${arrived}, ${size(read)}; ${stored} of them were stored already\n`)
+  const wrong = [...problems, ...failed]
+  for (const sentence of wrong.slice(0, mostShown)) await printComplaint(sentence)
+  if (wrong.length > mostShown) await printComplaint(`and ${wrong.length - mostShown} more`)
+  return wrong.length === 0 ? exitCodes.success : exitCodes.failure
+}
+
+/** Fetches a file through the proxy, which stores it. Resolves to what became of it, or to the reason why it did not arrive. */
+async function fetchFile(
+  { url, size: expected, sha256 }: AptFile,
+  config: Config,
+  onRead: (bytes: number) => void,
+): Promise<string> {
+  try {
+    const response = await askProxy(url, config.listen[0])
+    if (response.statusCode !== 200) {
+      response.resume()
+      return `${response.statusCode} ${response.statusMessage}`
+    }
+    const hash = createHash('sha256')
+    let bytes = 0
+    for await (const piece of response) {
+      hash.update(piece)
+      bytes += piece.length
+      onRead(piece.length)
+    }
+    const wrong = bytes !== expected || (sha256 !== undefined && hash.digest('hex') !== sha256)
+    if (wrong) return 'it is not the file that the index names'
+    return String(response.headers['x-cache']).startsWith('HIT') ? 'stored' : 'fetched'
+  } catch (error) {
+    return explainError(error)
+  }
+}
