@@ -4,6 +4,7 @@
  *
  *     node dist/tools/without.js builds              compiles
  *     node dist/tools/without.js builds --tests      compiles, and runs the tests
+ *     node dist/tools/without.js builds --tests test/cache/cli ...    compiles, and runs these
  *
  * Documents, completions and the recorded list tell of the whole program, so the tests that compare them with it are left out.
  */
@@ -83,7 +84,7 @@ function testsIn(copy: string): readonly string[] {
   )
 }
 
-const [feature = '', option] = process.argv.slice(2)
+const [feature = '', option, ...chosen] = process.argv.slice(2)
 if (!existsSync(join(root, folders[0] ?? '', feature, 'feature.ts'))) {
   const known = readdirSync(join(root, 'lib/cache/features'), { withFileTypes: true })
   const names = known.filter(one => one.isDirectory()).map(({ name }) => name)
@@ -96,7 +97,7 @@ try {
   process.stdout.write(`without ${feature}: ${compiles ? 'it compiles' : 'it does not compile'}\n`)
   let passes = compiles
   if (compiles && option === '--tests') {
-    const paths = testsIn(copy).map(path => join('test', path))
+    const paths = chosen.length > 0 ? chosen : testsIn(copy).map(path => join('test', path))
     passes = run(copy, process.execPath, ['dist/test/runner/main.js', '--jobs=2', ...paths])
     process.stdout.write(`without ${feature}: the other tests ${passes ? 'pass' : 'fail'}\n`)
   }
