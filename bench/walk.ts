@@ -59,9 +59,9 @@ async function rest(milliseconds: number): Promise<void> {
 
 async function walk(name: string, takes: () => Promise<void>, settles: number): Promise<void> {
   await rest(1500)
-  // What the process does without any request, as long.
+  // What the process does without any request: most timers look once a second.
   await called()
-  await rest(settles)
+  await rest(1500)
   const idle = await called()
   await takes()
   await rest(settles)

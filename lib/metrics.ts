@@ -285,7 +285,7 @@ function measureEventLoop(metrics: Metrics): void {
   metrics.reading(
     {
       name: 'nodejs_eventloop_lag_seconds',
-      help: 'Delay of the event loop, measured once after the look before this one.',
+      help: 'Delay of the event loop, measured once after the previous scrape.',
     },
     () => {
       const asked = process.hrtime.bigint()
@@ -306,7 +306,7 @@ function measureEventLoop(metrics: Metrics): void {
     ['p90', '90th percentile of the', () => delays.percentile(90)],
     ['p99', '99th percentile of the', () => delays.percentile(99)],
   ] as const) {
-    const help = `The ${which} delay of the event loop since the look before.`
+    const help = `The ${which} delay of the event loop since the previous scrape.`
     metrics.reading({ name: `nodejs_eventloop_lag_${name}_seconds`, help }, () => {
       const value = delays.count === 0 ? 0 : read() / 1e9
       // This figure is the last one that a look reads.

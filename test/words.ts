@@ -66,11 +66,11 @@ const turns: readonly Turn[] = [
     because: 'it reads as a number',
     rather: 'no longer; no further',
   },
-  { turn: '(?:not|nothing|never) any more', because: 'spoken, and vague', rather: 'no longer' },
+  { turn: 'any more', because: 'spoken, and vague', rather: 'no longer' },
   { turn: 'but for', because: 'it reads as “but, for”', rather: 'except' },
   { turn: 'without an end', because: 'German “ohne Ende”', rather: 'for ever; hangs; endless' },
   {
-    turn: 'stands? (?:in (?!front)|under |beside |behind |there\\b)',
+    turn: 'stands? (?:in (?!front)|under |beside |behind |before |around |there\\b)',
     because: 'texts and settings do not stand',
     rather: 'is in; belongs under; is beside',
   },

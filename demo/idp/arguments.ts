@@ -20,7 +20,7 @@ export const devIdp = {
   name: 'authproxy dev-idp',
   usage: ['[OPTION]...'],
   about:
-    'A SAML identity provider for trying and testing. A user can log in as any person there: it is bound to loopback addresses and must never stand before real users.',
+    'A SAML identity provider for trying and testing. A user can log in as any person there: it is bound to loopback addresses and must never serve real users.',
   commands: { 'dev-idp': { summary: '' } },
   options: {
     listen: {

@@ -161,7 +161,7 @@ export class DevProvider {
     const login = form.get('login') ?? ''
     const pending = this.#pending.get(login)
     if (pending === undefined) {
-      return this.#refusal('This login is not known any more. Go back to the application.')
+      return this.#refusal('This login is no longer known. Go back to the application.')
     }
     const clicked = form.get('one')
     const name = clicked ?? form.get('name') ?? ''

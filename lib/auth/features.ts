@@ -1,5 +1,5 @@
 /**
- * The features of authproxy. One without its line here, and without its folder and its tests, is gone: `tools/without-auth.ts` tries that.
+ * The features of authproxy. One without its line here, and without its folder and its tests, is gone: `tools/without.ts` tries that.
  */
 import { Failure } from '../errors.ts'
 import type { Config } from './config/config.ts'

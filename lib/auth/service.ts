@@ -407,7 +407,7 @@ async function makeListeners(
   })
   shared?.revocations?.whenEnded(ending.lookNow)
   const endWatch = watchClientIdentity(clock, { log, rules })
-  stop.unshift(stopStep('watch no certificate any more', 1000, async () => endWatch()))
+  stop.unshift(stopStep('stop watching certificates', 1000, async () => endWatch()))
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {

@@ -166,9 +166,12 @@ t.test('the recipes of docs/recipes/ci-and-images.md', { skip }, async t => {
   const programs = {
     cachesvc: `exec ${program} "$@"`,
     // As sudo does: of the environment only what is named stays.
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell fills it in.
     sudo: 'keep=${1#--preserve-env=}; shift; set -- "PATH=$PATH" "$@"; for name in $(echo $keep | tr , " "); do eval "set -- \\"$name=\\$$name\\" \\"\\$@\\""; done; exec env -i "$@"',
-    docker: 'echo docker "$@" | grep -q -- "docker build --network=host --build-arg=http_proxy=http://127.0.0.1:[0-9]* --tag app .$"',
-    buildctl: 'echo "$@" | grep -q -- "--allow network.host .*build-arg:http_proxy=http://127.0.0.1:[0-9]*$"',
+    docker:
+      'echo docker "$@" | grep -q -- "docker build --network=host --build-arg=http_proxy=http://127.0.0.1:[0-9]* --tag app .$"',
+    buildctl:
+      'echo "$@" | grep -q -- "--allow network.host .*build-arg:http_proxy=http://127.0.0.1:[0-9]*$"',
   }
   for (const [name, text] of Object.entries(programs))
     await writeFile(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })

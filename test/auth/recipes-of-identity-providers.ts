@@ -149,7 +149,7 @@ for (const name of names) {
     t.equal((await browser.navigate('/')).status, 401)
     const ends = profile.singleLogout
       ? /\| Sign out \| ends the session here and /
-      : /\| Sign out \| .* here alone/
+      : /\| Sign out \| .* here only/
     t.match(text, ends)
     // A session that is still there answers without a question.
     t.equal((await signIn('cleo')).asked, profile.singleLogout)

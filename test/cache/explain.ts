@@ -117,6 +117,7 @@ t.test('a signature that is withheld, and why clients keep the Release file', as
   const updates = {
     refusal: (at: string) => (at.endsWith('/stable') ? 'its signature is bad' : undefined),
     governs: () => false,
+    paused: () => undefined,
     withholdsSignature: () => true,
   }
   const store = { read: async () => undefined }

@@ -101,7 +101,7 @@ for (const [name, other] of [
     both(gone)
     t.equal(await ask(name), '200 stale-origin-failed')
     t.equal((await cache.head(url(name), insist)).status, 200)
-    const warned = () => cache.log.lines.filter(({ message }) => /no Release file/.test(message))
+    const warned = () => cache.log.lines.filter(({ message }) => /no longer has a Release file/.test(message))
     t.equal(warned().length, 1)
     const passMinutes = async (count: number): Promise<void> => {
       // What the disk is doing in this moment has its deadlines by the same clock.
@@ -129,7 +129,7 @@ t.test('an origin without InRelease and Release is believed at once where that i
   for (const name of ['InRelease', 'Release']) origin.at(`${base}/${name}`, gone)
   t.match(await ask('InRelease'), /^404/)
   t.strictSame(await cache.stored(), [])
-  t.notOk(cache.log.lines.some(({ message }) => /no Release file/.test(message)))
+  t.notOk(cache.log.lines.some(({ message }) => /no longer has a Release file/.test(message)))
 })
 
 t.test('an origin that cannot say whether it has the other one is not believed', async t => {

@@ -105,7 +105,7 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   if (options.log !== undefined) {
     const [judgeLog] = features.flatMap(({ judgeLog }) => judgeLog ?? [])
     if (judgeLog === undefined) throw new WrongUsage('--log: this program was made without it')
-    return judge(judgeLog(loaded.value), options.log)
+    return judge(await judgeLog(loaded.value), options.log)
   }
   const now = systemClock.now()
   const [asked = ''] = (path ?? '').split('?', 1)

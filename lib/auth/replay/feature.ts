@@ -2,6 +2,10 @@
  * `authproxy access --log`: the requests of a log, judged by other rules.
  */
 import type { Feature } from '../features/feature.ts'
-import { Replay } from './replay.ts'
 
-export const replay: Feature = { judgeLog: config => new Replay(config) }
+export const replay: Feature = {
+  async judgeLog(config) {
+    const { Replay } = await import('./replay.ts')
+    return new Replay(config)
+  },
+}

@@ -54,7 +54,7 @@ export class EvictionWatch {
     if (now.evicts && (before?.evicts !== true || hasLost)) {
       this.#log.warn(SENTENCE, { policy: now.policy, evicted: now.evicted })
     } else if (before?.evicts === true && !now.evicts) {
-      this.#log.info('the shared store throws no keys away any more', { policy: now.policy })
+      this.#log.info('the shared store no longer evicts keys', { policy: now.policy })
     }
   }
 

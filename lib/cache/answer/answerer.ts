@@ -25,7 +25,7 @@ import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/f
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
-import { originName } from '../fetch/question.ts'
+import { originName } from '../fetch/mirrors.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
 import type { WantedFile } from '../fetch/wanted-file.ts'
@@ -115,16 +115,16 @@ export class Answerer {
 
   /** Asks the origin about the stored copy. Answers with the copy when the origin confirms it, is slow or fails. */
   async revalidated(asking: AllowedRequest, decision: Revalidation): Promise<Response> {
-    const { entry, because, pair, slow, asks } = decision
+    const { entry, because, pair, atOnce, asks } = decision
     const allowed = { ...asking, revalidation: because }
     const { file } = allowed
     const { fetcher, clock, updates, rules } = this.#parts
     const wanted = wantedOf(allowed, entry)
     const withheld = pair === 'withheld' ? await this.#ofPair(allowed, wanted) : undefined
     if (withheld !== undefined) return withheld
-    if (slow) {
+    if (atOnce !== undefined) {
       this.#probe(wanted, decision)
-      return this.#stale(allowed, entry, 'stale-origin-failed')
+      return this.#stale(allowed, entry, atOnce)
     }
     const signature = pair === 'adopted' ? await this.#signature(allowed, wanted) : undefined
     if (signature !== undefined) return signature

@@ -83,8 +83,7 @@ export function unframe(content: string): Unframed | { readonly because: string 
   // 7: the armour headers, of which only Hash is allowed, and an empty line.
   let at = begin + 1
   while (HASH.test(lines[at] ?? '')) at += 1
-  if (lines[at] !== '')
-    return { because: 'something other than Hash stands before the signed text' }
+  if (lines[at] !== '') return { because: 'something other than Hash comes before the signed text' }
   const end = lines.indexOf(beginSignature, at)
   if (end < 0) return { because: 'the signature is missing' }
   if (!lines.includes(endSignature, end)) return { because: 'the signature has no end' }

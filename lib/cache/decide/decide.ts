@@ -31,7 +31,7 @@ import {
   type RevalidateReason,
   type StoreReason,
 } from '../rfc9111/lookup.ts'
-import type { DelayReason } from '../rfc9111/outcome.ts'
+import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import { draftEntry, finishedEntry, nothingSaid } from '../rfc9111/stored-response.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Claim } from '../suites/generation.ts'
@@ -141,6 +141,8 @@ export interface DecisionParts {
   readonly updates?: {
     /** Whether an entry is a Release file that changes only together with its suite. */
     governs(entry: Entry): boolean
+    /** The reason why clients of the suite get its stored Release file, while its origin is not asked after a failure. */
+    paused(entry: Entry): StaleReason | undefined
     /** Whether this client must not get the origin's detached signature, because it belongs to another Release file. */
     withholdsSignature(client: Client, key: string): boolean
   }
@@ -209,8 +211,11 @@ export interface Revalidation extends OfPair {
   readonly entry: Entry
   /** The Release file of an adopted suite changes only together with its suite. */
   readonly asks: 'file' | 'suite'
-  /** Whether the origin has just missed a deadline. Then the stored copy is given at once, and the origin is asked meanwhile. */
-  readonly slow: boolean
+  /**
+   * The reason for which the stored copy is given at once: the origin has just missed a deadline, and is asked in the background; or an update
+   * of the suite has just failed. Undefined when the client waits for the origin.
+   */
+  readonly atOnce: StaleReason | undefined
 }
 
 /** Where content comes from, when it is not stored. */
@@ -366,6 +371,8 @@ interface FileQuestion {
   readonly directives: RequestDirectives
 }
 
+const slow = 'stale-origin-failed'
+
 /** The decision by the store's entry, with what the suite of the file and its origin add. */
 function refined(found: Lookup, asked: FileQuestion, parts: DecisionParts): Decision {
   const { key, uri, archive } = asked.file
@@ -376,13 +383,13 @@ function refined(found: Lookup, asked: FileQuestion, parts: DecisionParts): Deci
       return delay === undefined ? found : { ...found, because: delay }
     }
     case 'revalidate': {
+      const { entry } = found
       const ofAdopted = archive.detached && asked.claim !== undefined
-      return {
-        ...found,
-        asks: updates?.governs(found.entry) === true ? 'suite' : 'file',
-        pair: withheldPair(asked, parts) ?? (ofAdopted ? 'adopted' : undefined),
-        slow: fetcher?.isSlow(uri) === true,
-      }
+      const pair = withheldPair(asked, parts) ?? (ofAdopted ? 'adopted' : undefined)
+      const isSlow = fetcher?.isSlow(uri) === true
+      return updates?.governs(entry) === true
+        ? { ...found, pair, asks: 'suite', atOnce: isSlow ? slow : updates.paused(entry) }
+        : { ...found, pair, asks: 'file', atOnce: isSlow ? slow : undefined }
     }
     case 'replace':
       return decideFetch(asked, parts, found)

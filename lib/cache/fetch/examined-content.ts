@@ -4,7 +4,7 @@
 import type { Piece } from '../../bytes/piece.ts'
 import { bytesSource, prefixedSource, type Source } from '../../bytes/source.ts'
 import { type Impostor, impostor, isPage, promisesNothing, tellingBytes } from '../archive/path.ts'
-import type { Answer } from './question.ts'
+import type { Answer } from './mirrors.ts'
 import { expectedContent, type WantedFile } from './wanted-file.ts'
 
 /**

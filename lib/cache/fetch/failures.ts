@@ -44,8 +44,8 @@ const failures = {
     'No origin of this archive has the wanted file now.',
   ],
   ORIGIN_WITHOUT_SUITE: [
-    '{origin} has no Release file any more of a suite that it had',
-    'The origin has no Release file of this suite any more, which is taken for a fault of the origin until `suites.gone_after` has passed.',
+    '{origin} no longer has a Release file of a suite that it had',
+    'The origin no longer has a Release file of this suite, which counts as a fault of the origin until `suites.gone_after` has passed.',
   ],
   ORIGIN_PAUSED: [
     '{origin} answered {status} a moment ago and is left alone for {seconds} s',
@@ -91,10 +91,7 @@ const failures = {
     'a fetch from {origin} is under way that cannot be joined',
     'The file is being fetched for another client and cannot be stored; try again.',
   ],
-  ABANDONED: [
-    'no client waits for it any more, and it does not come to an end',
-    'The fetch was given up; try again.',
-  ],
+  ABANDONED: ['no client waits for it, and it does not end', 'The fetch was given up; try again.'],
   NOT_SHARED: ['the shared store does not have it', 'The shared store does not have the file.'],
   FETCH_FAILED: ['fetching {target} failed', 'This proxy could not fetch the file.'],
 } as const

@@ -10,7 +10,7 @@ import type { Impostor } from '../archive/path.ts'
 import type { EntryDraft, UnstorableReason } from '../rfc9111/stored-response.ts'
 import type { Download } from '../store/content/download.ts'
 import type { Entry, EntryProof } from '../store/entry.ts'
-import type { Answer } from './question.ts'
+import type { Answer } from './mirrors.ts'
 
 /** A download and the content for it. */
 export interface BegunContent {

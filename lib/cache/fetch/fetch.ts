@@ -32,13 +32,13 @@ import {
   type IncomingFile,
   isOtherContent,
 } from './fetch-outcome.ts'
+import { type Answer, originName } from './mirrors.ts'
 import {
   type NearContent,
   NearPatience,
   type NearSource,
   type StaleContent,
 } from './near-source.ts'
-import { type Answer, originName } from './question.ts'
 import { GoneFiles, type GoneFilesParts, isGone, isOriginFailure } from './revalidation.ts'
 import { keepEntry, transfer, watchAbandoned } from './transfer.ts'
 import type { OriginTrouble, UnconfirmedOrigins } from './unconfirmed-origins.ts'
@@ -91,14 +91,16 @@ interface Running {
   readonly except: Set<string>
   /** The download, once content has begun to arrive. */
   begun?: Pick<BegunContent, 'download' | 'length'> | undefined
-  /** The time that this fetch still waits for the shared store. */
-  readonly patience: NearPatience
-  /** Whether the shared store was asked. */
-  nearAsked: boolean
-  /** What another node has stored, about which an origin has to be asked. */
-  known?: StaleContent | undefined
+  /** The question to the shared store; undefined before it is asked. */
+  near?: NearQuestions
   /** What the origins have said about it. */
   verdict?: OriginVerdict
+}
+
+interface NearQuestions {
+  readonly patience: NearPatience
+  /** What another node has stored, about which an origin has to be asked. */
+  known?: StaleContent | undefined
 }
 
 /** The moments of the question and of the answer. */
@@ -160,8 +162,6 @@ export class Fetcher {
       lifetime: new Lifetime(),
       since: clock.elapsed(),
       except: new Set(),
-      patience: new NearPatience(clock),
-      nearAsked: false,
     }
     const found = this.#find(begins).catch((error: unknown): FetchOutcome => {
       this.#over(begins)
@@ -299,24 +299,25 @@ export class Fetcher {
 
   /** What another node has stored. It is asked once for each fetch, and has two seconds in all. */
   readonly #near: FileSource = async running => {
-    const { nearer } = this.#options
-    if (nearer === undefined || running.nearAsked || !nearer.serves(running.wanted)) {
+    const { nearer, clock } = this.#options
+    if (nearer === undefined || running.near !== undefined || !nearer.serves(running.wanted)) {
       return undefined
     }
-    running.nearAsked = true
+    const patience = new NearPatience(clock)
+    running.near = { patience }
     await this.#claim(running)
-    const { wanted, lifetime, patience } = running
+    const { wanted, lifetime } = running
     const previous = this.#wrong.before(wanted.key) ?? wanted.stored
-    const near = await nearer.find(wanted, { patience, previous, lifetime })
-    if (near.kind === 'content') return this.#fillNear(running, near)
-    if (near.kind === 'stale') running.known = near
+    const found = await nearer.find(wanted, { patience, previous, lifetime })
+    if (found.kind === 'content') return this.#fillNear(running, found, patience)
+    if (found.kind === 'stale') running.near.known = found
     return undefined
   }
 
   /** The origins. They get the validators of what is stored, here or on another node. */
   readonly #origins: FileSource = async running => {
     const { clock, unconfirmed } = this.#options
-    const { wanted, except, lifetime, known } = running
+    const { wanted, except, lifetime, near: { known } = {} } = running
     const { uri, stored, via } = wanted
     const requested = clock.now()
     const asked = known === undefined ? wanted : { ...wanted, stored: known.entry }
@@ -348,9 +349,10 @@ export class Fetcher {
 
   /** What another node has stored and an origin has confirmed, or cannot judge now. */
   readonly #stale: FileSource = async running => {
-    const { known, verdict, patience } = running
-    running.known = undefined
-    if (known === undefined || verdict === undefined) return undefined
+    const { near, verdict } = running
+    const known = near?.known
+    if (near === undefined || known === undefined || verdict === undefined) return undefined
+    near.known = undefined
     const confirmed = confirmationOf(known, verdict)
     if (confirmed !== undefined || known.givenStale) {
       const opening = known.open(confirmed ?? known.entry)
@@ -358,8 +360,8 @@ export class Fetcher {
       const content =
         confirmed === undefined
           ? await opening
-          : await patience.result(opening, late => late?.answer.response.content.close())
-      const filled = content && (await this.#fillNear(running, content))
+          : await near.patience.result(opening, late => late?.answer.response.content.close())
+      const filled = content && (await this.#fillNear(running, content, near.patience))
       if (filled !== undefined) return filled
     }
     if (verdict.answer === undefined) throw verdict.error
@@ -398,7 +400,11 @@ export class Fetcher {
   }
 
   /** Fills from the shared store. Undefined when that failed before clients got a byte, so that the origin is asked. */
-  async #fillNear(running: Running, near: NearContent): Promise<FetchOutcome | undefined> {
+  async #fillNear(
+    running: Running,
+    near: NearContent,
+    patience: NearPatience,
+  ): Promise<FetchOutcome | undefined> {
     const { store } = this.#options
     const { draft, expected, answer, size: length, digest } = near
     const { key } = running.wanted
@@ -410,7 +416,7 @@ export class Fetcher {
       const filled = this.#fill(running, begun)
       const small = length !== undefined && length <= comparedFirst
       const { settled } = filled.filling
-      const judged = small ? await running.patience.result(settled, () => {}) : undefined
+      const judged = small ? await patience.result(settled, () => {}) : undefined
       if (judged?.kind !== 'failed') {
         void settled.then(() => this.#over(running))
         return filled

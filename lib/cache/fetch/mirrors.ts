@@ -14,6 +14,7 @@
  * - An archive with one origin has no next one. When that fails, stored files answer, and asking for each request would keep a ban alive.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import type { Lifetime } from '../../async/lifetime.ts'
 import { longestRest, Rests } from '../../async/rests.ts'
 import type { Failure } from '../../errors.ts'
 import type { OriginDeadlines, OriginRequest, OriginResponse } from '../../http/client/client.ts'
@@ -21,12 +22,13 @@ import { failureOf, OriginFailure } from '../../http/client/errors.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { validatorsOf } from '../../http/message/precondition.ts'
-import { formatUri, type TargetUri } from '../../http/message/target.ts'
+import { formatAuthority, formatUri, type TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
+import type { NearPlace } from '../rfc9111/outcome.ts'
+import type { Entry } from '../store/entry.ts'
 import { fetchFailure, isUpstream, restingOrigin, slowOrigin } from './failures.ts'
 import type { LateHeads } from './late-heads.ts'
-import { type Answer, originName, type Question } from './question.ts'
 
 interface MirrorParts {
   readonly clock: Clock
@@ -38,6 +40,31 @@ interface MirrorParts {
   readonly late: LateHeads
   /** Called for each answer that does not come from the preferred origin. */
   readonly onFailover: () => void
+}
+
+/** A question to the origins of an archive about one file. */
+export interface Question {
+  readonly uri: TargetUri
+  /** The stored entry, about which the origin is asked; undefined when the store does not have the file. */
+  readonly stored: Entry | undefined
+  /** The proxies that the client's request has passed, in the form of `viaChain`. */
+  readonly via?: string | undefined
+  /** The origins that are not asked, by `originName`. */
+  readonly except?: ReadonlySet<string> | undefined
+  readonly lifetime: Lifetime
+}
+
+export interface Answer {
+  readonly response: OriginResponse
+  readonly place: TargetUri
+  /** The place that answered, at the end of the redirects. */
+  readonly source: TargetUri
+  /** Whether other origins have this archive too. */
+  readonly others: boolean
+  /** False for a 404 while another origin failed, because another question may find the file. */
+  readonly certain: boolean
+  /** The source of an answer from another node or the shared store. `place` is then the origin, which was not asked. */
+  readonly near?: NearPlace | undefined
 }
 
 /** Asks one origin and follows its redirects. Throws what the origin client throws. */
@@ -296,6 +323,11 @@ function pausesOrigin(status: number): boolean {
 
 /** The refused redirects that are remembered for `explain`. */
 const mostRefused = 100
+
+/** The name of an origin in `Question.except`. */
+export function originName(place: TargetUri): string {
+  return formatAuthority(place)
+}
 
 async function askAt({ askOne, others }: Round, place: TargetUri, pace: Pace): Promise<Answer> {
   const { response, uri } = await askOne(place, others, pace)

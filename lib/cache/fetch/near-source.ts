@@ -8,7 +8,7 @@ import type { Lifetime } from '../../async/lifetime.ts'
 import type { EntryDraft } from '../rfc9111/stored-response.ts'
 import type { ExpectedContent } from '../store/content/expectation.ts'
 import type { Entry } from '../store/entry.ts'
-import type { Answer } from './question.ts'
+import type { Answer } from './mirrors.ts'
 import type { WantedFile } from './wanted-file.ts'
 
 /** The longest time for which one fetch waits for nearer sources in all, before it asks an origin. */

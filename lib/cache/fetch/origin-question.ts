@@ -17,9 +17,8 @@ import type { Logger } from '../../log/log.ts'
 import { admitRedirect, admitTarget, type DenyRule, type Rules } from '../policy/policy.ts'
 import { archiveOf } from '../policy/routing.ts'
 import { fetchFailure } from './failures.ts'
-import type { Mirrors } from './mirrors.ts'
+import type { Answer, Mirrors, Question } from './mirrors.ts'
 import type { FileCredentials, OriginCredentials } from './origin-credentials.ts'
-import type { Answer, Question } from './question.ts'
 
 interface AskParts {
   readonly rules: () => Rules

@@ -14,8 +14,8 @@ import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
 import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './fetch-outcome.ts'
+import { type Answer, originName } from './mirrors.ts'
 import { type Ask, askForHead, isRedirect } from './origin-question.ts'
-import { type Answer, originName } from './question.ts'
 import { isOldVersion, type WantedFile } from './wanted-file.ts'
 
 /** The answer for a stored file after the origin was asked about it, when no content is arriving. */
@@ -169,7 +169,7 @@ export class GoneFiles {
     const longestFault = goneAfter()
     if (since === undefined ? longestFault <= 0 : clock.elapsed() - since >= longestFault) return
     if (since === undefined) {
-      log.warn('the origin has no Release file of a suite any more; the stored one is kept', {
+      log.warn('the origin no longer has a Release file of a suite; the stored one is kept', {
         key: stored.key,
         minutes: Math.ceil(longestFault / 60_000),
       })

@@ -37,7 +37,7 @@ import type { Download } from '../store/content/download.ts'
 import type { Store } from '../store/store.ts'
 import { fetchFailure, isUpstream } from './failures.ts'
 import type { BegunContent, ContentOutcome } from './fetch-outcome.ts'
-import { type Answer, originName, type Question } from './question.ts'
+import { type Answer, originName, type Question } from './mirrors.ts'
 import { proofOf, type WantedFile } from './wanted-file.ts'
 
 interface TransferOptions {

@@ -20,7 +20,7 @@ import type { TargetUri } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { recentEntries } from '../../recent.ts'
 import { isUpstream } from './failures.ts'
-import { originName } from './question.ts'
+import { originName } from './mirrors.ts'
 import { isOfParent } from './revalidation.ts'
 
 /** The time without a confirmation after which an origin is reported. */

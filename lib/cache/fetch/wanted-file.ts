@@ -9,7 +9,7 @@ import { type ArchivePath, classify } from '../archive/path.ts'
 import type { ExpectedContent } from '../store/content/expectation.ts'
 import { type EntryProof, neverConfirmed } from '../store/entry.ts'
 import type { Claim, NamedContent } from '../suites/generation.ts'
-import type { Question } from './question.ts'
+import type { Question } from './mirrors.ts'
 
 /** A claim. It has no generation when it comes from one that is not adopted yet. */
 type PlainClaim = Omit<Claim, 'generation'> & Partial<Pick<Claim, 'generation'>>

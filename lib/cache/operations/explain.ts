@@ -246,12 +246,15 @@ function verdictOf(
   { decision, stored }: FileDecision,
   parts: ExplainParts,
 ): Verdict {
+  if ('pair' in decision && decision.pair === 'withheld') {
+    return { answer: withheldPair, fate: 'failed', because: 'signature-withheld', from: [] }
+  }
   const fate = fates[decision.use]
   const refusal = fate === 'miss' ? refusalNow(file, admission.trusted, parts) : undefined
   if (refusal !== undefined) return { answer: `is refused. ${refusal}`, fate: 'refused' }
   const answer = sentenceFor(decision, stored)
-  if (decision.use === 'revalidate' && decision.slow) {
-    return { answer, fate: 'hit', because: 'stale-origin-failed', from: ['store'] }
+  if (decision.use === 'revalidate' && decision.atOnce !== undefined) {
+    return { answer, fate: 'hit', because: decision.atOnce, from: ['store'] }
   }
   const because = decision.use === 'fetch' && decision.headAlone ? 'head' : decision.because
   return { answer, fate, because, from: sourcesOf(decision) }
@@ -465,13 +468,11 @@ function sentenceFor(decision: Decision, stored: Reading): string {
         ? `is answered from the store (${because})`
         : `is answered from the store, which has this content under another name (${because})`
     case 'revalidate':
-      if (decision.pair === 'withheld') return withheldPair
-      return decision.slow
-        ? 'is answered with the stored copy, because the origin has just missed a deadline (stale-origin-failed)'
+      return decision.atOnce !== undefined
+        ? `is answered with the stored copy at once: the origin, or the update of its suite, has just failed (${decision.atOnce})`
         : `is answered once the origin has been asked whether the copy still holds (${because})`
     case 'fetch': {
       const { notStored, from } = decision
-      if (decision.pair === 'withheld') return withheldPair
       if (decision.headAlone)
         return `is answered with the head of the origin, and not fetched (head)`
       if (because === 'superseded')

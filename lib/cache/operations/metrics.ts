@@ -20,7 +20,7 @@ const gauges = {
   stored_bytes: 'Bytes of stored content, each content once.',
   unremovable_contents: 'Removed contents whose files the file system did not let go.',
   unreferenced_files:
-    'Stored packages that no index names any more, as of the last look; 0 unless `retention.unreferenced` is set.',
+    'Stored packages that no index names, as of the last sweep; 0 unless `retention.unreferenced` is set.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
   adopted_suites: 'Suites whose indexes files are compared with.',

@@ -58,7 +58,7 @@ t.test('89: a store that evicts: log and status say so, and when it does not any
   t.equal(watch.evicts, true, 'what is not known stays')
   answer = info('noeviction')
   await later()
-  t.match(lines().at(-1), /^info .*throws no keys away any more/)
+  t.match(lines().at(-1), /^info .*no longer evicts keys/)
   t.equal(watch.remark(), undefined)
   answer = { ok: false, because: 'refused' }
   await later()

@@ -158,26 +158,26 @@ const table: ReadonlyArray<readonly [kind: Kind, immutable: boolean, paths: read
 
 for (const [kind, immutable, paths] of table) {
   t.test('files of other package managers', async t => {
-  const theirs = [
-    '/fedora/repodata/repomd.xml',
-    '/fedora/repodata/931d-primary.xml.gz',
-    '/fedora/Packages/h/hello-1-1.noarch.rpm',
-    '/fedora/drpms/hello-1-2.noarch.drpm',
-    '/alpine/main/x86_64/APKINDEX.tar.gz',
-    '/alpine/main/x86_64/hello-1-r0.apk',
-    '/arch/core/os/x86_64/core.db',
-    '/arch/core/os/x86_64/core.db.tar.gz',
-    '/arch/core/os/x86_64/core.files.sig',
-    '/arch/core/os/x86_64/hello-1-1-any.pkg.tar.zst',
-    '/arch/core/os/x86_64/hello-1-1-any.pkg.tar.zst.sig',
-  ]
-  for (const path of theirs)
-    t.strictSame(classify(path), { kind: 'other', immutable: false, foreign: true }, path)
-  for (const path of ['/repodata', '/x/hello.rpm.txt', '/db', '/x/hello.tar.zst', '/x/apk'])
-    t.strictSame(classify(path), { kind: 'other', immutable: false }, path)
-})
+    const theirs = [
+      '/fedora/repodata/repomd.xml',
+      '/fedora/repodata/931d-primary.xml.gz',
+      '/fedora/Packages/h/hello-1-1.noarch.rpm',
+      '/fedora/drpms/hello-1-2.noarch.drpm',
+      '/alpine/main/x86_64/APKINDEX.tar.gz',
+      '/alpine/main/x86_64/hello-1-r0.apk',
+      '/arch/core/os/x86_64/core.db',
+      '/arch/core/os/x86_64/core.db.tar.gz',
+      '/arch/core/os/x86_64/core.files.sig',
+      '/arch/core/os/x86_64/hello-1-1-any.pkg.tar.zst',
+      '/arch/core/os/x86_64/hello-1-1-any.pkg.tar.zst.sig',
+    ]
+    for (const path of theirs)
+      t.strictSame(classify(path), { kind: 'other', immutable: false, foreign: true }, path)
+    for (const path of ['/repodata', '/x/hello.rpm.txt', '/db', '/x/hello.tar.zst', '/x/apk'])
+      t.strictSame(classify(path), { kind: 'other', immutable: false }, path)
+  })
 
-t.test(`${immutable ? 'immutable' : 'changing'} ${kind}`, async t => {
+  t.test(`${immutable ? 'immutable' : 'changing'} ${kind}`, async t => {
     for (const path of paths) {
       const detached = /\/Release(\.gpg)?$/.test(path) && { detached: true }
       t.strictSame(classify(path), { kind, immutable, ...detached }, path)

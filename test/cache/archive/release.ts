@@ -72,7 +72,7 @@ t.test('what is no Release file is told', async t => {
     ['<html>\n<body>Log in\n', /not a list of fields/],
     ['Foo: bar\n', /none of the fields/],
     ['Suite: a\nSuite: b\n', /not a list of fields/],
-    [signed(text).replace('\n\nOrigin', '\nOrigin'), /stands before the signed text/],
+    [signed(text).replace('\n\nOrigin', '\nOrigin'), /comes before the signed text/],
   ]
   for (const [content, because] of table)
     t.match(readRelease(Buffer.from(content)).because, because)

@@ -131,7 +131,7 @@ t.test('what the policy refuses or passes through, and credentials', async t => 
   const other = await ScriptedOrigin.listen(t)
   origin.at('*', file({ content: 'here', etag: '"1"' }))
   other.at('*', file({ content: 'there', etag: '"1"' }))
-  const listed = [`127.0.0.1:${origin.port}`]
+  const listed = [`127.0.0.1:${origin.port}`, 'mirror.example.org']
   const cache = await TestCache.start(t, {
     clock: new ManualClock(begin),
     settings: {
@@ -164,10 +164,12 @@ t.test('what the policy refuses or passes through, and credentials', async t => 
     'http://mirror.example.org/x_1_all.deb',
     'http://unlisted.example.org/x_1_all.deb',
     'http://127.0.0.1:1/x_1_all.deb',
-    `/unlisted.example.org/x_1_all.deb`,
+    '/unlisted.example.org/x_1_all.deb',
+    '/HTTPS///unlisted.example.org/x_1_all.deb',
     `http://ann:secret@127.0.0.1:${origin.port}/debian/x_1_all.deb`,
   ]) {
     await agree(t, scene, { url })
+    await agree(t, scene, { url, steered: !url.includes('127.0.0.1') })
     await agree(t, scene, { url, method: 'HEAD', fields: { 'Cache-Control': 'no-cache' } })
   }
   for (const says of ['', 'no-cache', 'only-if-cached']) {
@@ -234,6 +236,31 @@ t.test('files of an adopted suite', async t => {
   await agreeAll(t, scene, paths)
 })
 
+t.test('a signature of another Release file than the one that clients keep', async t => {
+  const scene = await sceneOf(t, {})
+  const { archive, origin } = scene
+  const release = `${archive.suite}/Release`
+  const signature = `${release}.gpg`
+  const publish = async (day: number, signs: boolean) => {
+    const files = await archive.ofDay(day)
+    files.set(release, files.get(archive.release) ?? Buffer.alloc(0))
+    files.delete(archive.release)
+    if (signs) files.set(signature, Buffer.from('-----BEGIN PGP SIGNATURE-----\n'))
+    archive.serve(files)
+  }
+  archive.remove([archive.release, signature])
+  await publish(1, false)
+  for (const path of [release, archive.index, release, archive.index]) {
+    await archive.get(path)
+    await archive.settle()
+  }
+  await publish(2, true)
+  archive.remove([archive.index])
+  await archive.get(release)
+  await agreeAll(t, scene, [release, signature, archive.index])
+  await agree(t, scene, { url: origin.url(`/${signature}`), method: 'HEAD' })
+})
+
 t.test('a file that is arriving, an origin that is slow, and a snapshot', async t => {
   const settings = {
     suites: { snapshot_days: 30 },
@@ -289,7 +316,7 @@ t.test('enough was compared, and every decision', t => {
     ...['miss absent', 'miss superseded', 'miss no-store', 'miss passthrough'],
     ...['miss authorization', 'miss own-fields'],
     ...['failed not-found-remembered', 'failed offline', 'failed only-if-cached'],
-    ...['failed no-snapshot'],
+    ...['failed no-snapshot', 'failed signature-withheld', 'hit stale-suite-incomplete'],
     ...['refused clients', 'refused archives.clients', 'refused domains'],
     ...['refused loop', 'refused credentials'],
   ]) {

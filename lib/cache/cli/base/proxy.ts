@@ -1,8 +1,9 @@
 /**
- * Asks the proxy that runs on this machine for a file, as a client does.
+ * Asks the proxy that runs on this machine for files, as a client does.
  */
+import { createHash } from 'node:crypto'
 import { type IncomingMessage, request } from 'node:http'
-import { Failure } from '../../../errors.ts'
+import { explainError, Failure } from '../../../errors.ts'
 import { formatAuthority, parseUri } from '../../../http/message/target.ts'
 import type { Config } from '../../config/config.ts'
 
@@ -38,4 +39,51 @@ export function askProxy(
     asking.on('error', fail)
     asking.end()
   })
+}
+
+/** What a client was given for a URL, or the reason why it was given no file. */
+export type ProxyContent =
+  | { readonly digest: string; readonly bytes: number; readonly wasStored: boolean }
+  | { readonly because: string }
+
+/** Asks the proxy on this machine for a URL, and reads the content to its end. Never rejects. */
+export async function fetchThrough(
+  url: string,
+  at: Config['listen'][number] | undefined,
+  onRead: (bytes: number) => void = () => undefined,
+): Promise<ProxyContent> {
+  try {
+    const response = await askProxy(url, at)
+    const { statusCode: status, statusMessage: reason, headers } = response
+    if (status !== 200) {
+      response.destroy()
+      return { because: `${status} ${reason}` }
+    }
+    const hash = createHash('sha256')
+    let bytes = 0
+    for await (const piece of response) {
+      hash.update(piece)
+      bytes += piece.length
+      onRead(piece.length)
+    }
+    const wasStored = String(headers['x-cache']).startsWith('HIT')
+    return { digest: hash.digest('hex'), bytes, wasStored }
+  } catch (error) {
+    return { because: explainError(error) }
+  }
+}
+
+/** The number of files that a command asks for at a time. */
+const together = 4
+
+/** Runs `act` for all members, some at a time. */
+export async function eachOf<T>(
+  members: readonly T[],
+  act: (member: T) => Promise<void>,
+): Promise<void> {
+  const waiting = [...members]
+  const worker = async (): Promise<void> => {
+    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) await act(one)
+  }
+  await Promise.all(Array.from({ length: together }, worker))
 }

@@ -47,7 +47,7 @@ export const aheadSettings = {
       'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. A minute is the shortest interval that counts.',
     ),
     refresh_for: setting(duration('1h', '365d'), '14d').says(
-      'Suites that no client has asked for in so long are not refreshed any more.',
+      'Suites that no client has asked for in so long are no longer refreshed.',
     ),
     refresh_between: optionalSetting(
       timesOfDay,

@@ -125,7 +125,7 @@ async function recorded(
 type Refused = Extract<BuildDecision, { use: 'refuse' }>
 
 function notKept(name: string, url: string, file: GivenFile): Refused {
-  const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store does not have them any more.`
+  const sentence = `${url} is missing: the build ${name} has ${file.size} bytes with the SHA-256 ${file.digest}, and the store no longer has them.`
   return { use: 'refuse', because: 'not-kept' satisfies BuildRefusal, sentence }
 }
 

@@ -101,16 +101,13 @@ async function textOf(build: Build, format: Exclude<BuildFormat, 'bundle'>): Pro
   }
 }
 
-/** The number of files that are asked for at a time. */
-const together = 4
-
 /**
  * Asks the running proxy for each file that a document names, and prints those that are other ones today. The exit code is a failure when
  * a package is; indexes change with each update, and are counted.
  */
 async function verifyFile(path: string, { config }: CommandContext): Promise<ExitCode> {
-  const { changesWithUpdates, fileProblem, namedFiles } = await import('./verify-file.ts')
-  const { askProxy } = await import('../../cli/base/proxy.ts')
+  const { changesWithUpdates, namedFiles } = await import('./verify-file.ts')
+  const { eachOf, fetchThrough } = await import('../../cli/base/proxy.ts')
   const files = namedFiles((await readBounded(path, mostRecordBytes)).bytes.toString())
   if (typeof files === 'string') {
     await printComplaint(`${path}: ${files}`)
@@ -119,18 +116,15 @@ async function verifyFile(path: string, { config }: CommandContext): Promise<Exi
   const line = new ProgressLine(process.stderr, systemClock)
   const wrong: string[] = []
   let [done, moved] = [0, 0]
-  const waiting = [...files]
-  const worker = async (): Promise<void> => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const problem = await fileProblem(file, url => askProxy(url, config.listen[0]))
-      done += 1
-      line.show(`${done} of ${countOf(files.length, 'file')}`)
-      if (problem === undefined) continue
-      if (changesWithUpdates(file)) moved += 1
-      else wrong.push(`${file.url}: ${problem}`)
-    }
-  }
-  await Promise.all(Array.from({ length: together }, worker))
+  await eachOf(files, async file => {
+    const found = await fetchThrough(file.url, config.listen[0])
+    done += 1
+    line.show(`${done} of ${countOf(files.length, 'file')}`)
+    if ('digest' in found && found.digest === file.digest) return
+    if (changesWithUpdates(file)) moved += 1
+    else if ('because' in found) wrong.push(`${file.url}: ${found.because}`)
+    else wrong.push(`${file.url}: it has the SHA-256 ${found.digest}, ${file.digest} is named`)
+  })
   line.end()
   for (const sentence of wrong.sort()) await printComplaint(sentence)
   const same = files.length - wrong.length - moved

@@ -1,10 +1,7 @@
 /**
- * Reads which files a document names, and compares them with what the archives have today. The document is one that `cachesvc build
- * export` writes, or a statement that has its `resolvedDependencies`.
+ * Reads which files a document names: one that `cachesvc build export` writes, or a statement that has its `resolvedDependencies`. It knows
+ * neither files nor sockets.
  */
-import { createHash } from 'node:crypto'
-import type { Readable } from 'node:stream'
-import { explainError } from '../../../errors.ts'
 import { isRecord, type JsonObject, parsedJson } from '../../../json.ts'
 import { classify } from '../../archive/path.ts'
 import { isDigest } from '../../store/disk/disk.ts'
@@ -71,31 +68,6 @@ function pairsInList(text: string): readonly Pair[] {
 
 function records(found: unknown): readonly JsonObject[] {
   return Array.isArray(found) ? found.filter(isRecord) : []
-}
-
-type Asked = Readable & {
-  readonly statusCode?: number | undefined
-  readonly statusMessage?: string | undefined
-}
-
-/** What is wrong with a file; undefined when its URL has the named content. `ask` asks for the URL. */
-export async function fileProblem(
-  { url, digest }: NamedFile,
-  ask: (url: string) => Promise<Asked>,
-): Promise<string | undefined> {
-  try {
-    const response = await ask(url)
-    if (response.statusCode !== 200) {
-      response.destroy()
-      return `${response.statusCode} ${response.statusMessage}`
-    }
-    const hash = createHash('sha256')
-    for await (const piece of response) hash.update(piece)
-    const found = hash.digest('hex')
-    return found === digest ? undefined : `it has the SHA-256 ${found}, ${digest} is named`
-  } catch (error) {
-    return explainError(error)
-  }
 }
 
 /** Whether the content of a URL changes with each update of its archive: a Release file, an index, or another file of a suite. */

@@ -2,14 +2,13 @@
  * The command `cachesvc fetch`: fills the store of the running proxy with packages from a list, with what they depend on and their
  * sources, for a site without a connection.
  */
-import { createHash } from 'node:crypto'
 import { systemClock } from '../../../async/clock.ts'
 import { explainError } from '../../../errors.ts'
 import { countOf, size } from '../../../figures.ts'
 import { readBounded } from '../../../files/bounded-file.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
 import { type ExitCode, exitCodes, print } from '../../../program.ts'
-import { askProxy, ownAddress } from '../../cli/base/proxy.ts'
+import { eachOf, fetchThrough, ownAddress } from '../../cli/base/proxy.ts'
 import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
 import type { Config } from '../../config/config.ts'
 import { type AptFile, type OwnApt, openOwnApt, printedFiles } from './own-apt.ts'
@@ -28,8 +27,6 @@ export interface FetchOptions {
 
 /** The bytes of the largest list that is read. */
 const mostListBytes = 16 * 1024 * 1024
-/** The number of files that are fetched at a time. */
-const together = 4
 const mostShown = 10
 
 /** Fetches the indexes and the packages. The exit code is a failure when one did not arrive. */
@@ -132,20 +129,17 @@ async function fetchFiles(
   const total = files.reduce((sum, file) => sum + file.size, 0)
   const failed: string[] = []
   let [done, read, stored] = [0, 0, 0]
-  const waiting = [...files]
-  const worker = async (): Promise<void> => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const onRead = (bytes: number): void => {
-        read += bytes
-        line.show(`${done} of ${files.length} files, ${size(read)} of ${size(total)}`)
-      }
-      const result = await fetchFile(file, config, onRead)
-      done += 1
-      if (result === 'stored') stored += 1
-      else if (result !== 'fetched') failed.push(`${file.url}: ${result}`)
-    }
-  }
-  await Promise.all(Array.from({ length: together }, worker))
+  await eachOf(files, async ({ url, size: expected, sha256 }) => {
+    const found = await fetchThrough(url, config.listen[0], bytes => {
+      read += bytes
+      line.show(`${done} of ${files.length} files, ${size(read)} of ${size(total)}`)
+    })
+    done += 1
+    if ('because' in found) failed.push(`${url}: ${found.because}`)
+    else if (found.bytes !== expected || (sha256 !== undefined && sha256 !== found.digest))
+      failed.push(`${url}: it is not the file that the index names`)
+    else if (found.wasStored) stored += 1
+  })
   line.end()
   const arrived = countOf(files.length - failed.length, 'file')
   await print(`${arrived}, ${size(read)}; ${stored} of them were stored already\n`)
@@ -153,31 +147,4 @@ async function fetchFiles(
   for (const sentence of wrong.slice(0, mostShown)) await printComplaint(sentence)
   if (wrong.length > mostShown) await printComplaint(`and ${wrong.length - mostShown} more`)
   return wrong.length === 0 ? exitCodes.success : exitCodes.failure
-}
-
-/** Fetches a file through the proxy, which stores it. Resolves to what became of it, or to the reason why it did not arrive. */
-async function fetchFile(
-  { url, size: expected, sha256 }: AptFile,
-  config: Config,
-  onRead: (bytes: number) => void,
-): Promise<string> {
-  try {
-    const response = await askProxy(url, config.listen[0])
-    if (response.statusCode !== 200) {
-      response.resume()
-      return `${response.statusCode} ${response.statusMessage}`
-    }
-    const hash = createHash('sha256')
-    let bytes = 0
-    for await (const piece of response) {
-      hash.update(piece)
-      bytes += piece.length
-      onRead(piece.length)
-    }
-    const wrong = bytes !== expected || (sha256 !== undefined && hash.digest('hex') !== sha256)
-    if (wrong) return 'it is not the file that the index names'
-    return String(response.headers['x-cache']).startsWith('HIT') ? 'stored' : 'fetched'
-  } catch (error) {
-    return explainError(error)
-  }
 }

@@ -22,6 +22,7 @@ import { runChild } from './child.ts'
 import { aptSettings, jobEnvironment, jobSettings } from './environment.ts'
 import {
   differences,
+  isHeldByLock,
   isLockedName,
   lockedName,
   type RecordedAnswer,
@@ -108,11 +109,13 @@ async function jobConfig(
     )
   }
   if (!loaded.ok) return undefined
-  const { log, builds } = loaded.value
+  const { value } = loaded
+  // The job itself may record a build, whichever networks the file names for that.
+  const open = 'builds' in value ? { builds: { ...value.builds, clients: [] } } : {}
   return {
-    ...loaded.value,
-    log: { ...log, access: true },
-    builds: { ...builds, clients: [] },
+    ...value,
+    ...open,
+    log: { ...value.log, access: true },
     listenSecure: undefined,
     mdns: false,
   }
@@ -188,7 +191,9 @@ async function afterwards(
   },
 ): Promise<readonly string[]> {
   if (given.replays) {
-    const refused = proxy.requests.filter(({ because }) => lockRefusals.has(because))
+    const refused = proxy.requests.filter(
+      ({ because, target }) => lockRefusals.has(because) && isHeldByLock(target),
+    )
     return listed(path, [...new Set(refused.map(({ target }) => `${target}: not recorded`))])
   }
   if (held === undefined && code !== exitCodes.success) {

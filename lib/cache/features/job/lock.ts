@@ -32,7 +32,7 @@ export function isLockedName(name: string): boolean {
 }
 
 /** Whether a lock holds the content of this URL. Release files and indexes change without a change of any package. */
-function isHeld(url: string): boolean {
+export function isHeldByLock(url: string): boolean {
   const { kind, ofSuite = false } = classify(new URL(url).pathname)
   return kind === 'pool' || (kind === 'other' && !ofSuite)
 }
@@ -49,7 +49,9 @@ export function differences(
     if (file !== undefined) versions.set(file.name, file.version)
   }
   return given
-    .filter(({ url, sha256 }) => sha256 !== undefined && isHeld(url) && digests.get(url) !== sha256)
+    .filter(
+      ({ url, sha256 }) => sha256 !== undefined && isHeldByLock(url) && digests.get(url) !== sha256,
+    )
     .map(({ url, sha256 }) => {
       const known = digests.get(url)
       if (known !== undefined) return `${url}: SHA-256 ${known} is recorded, it was ${sha256}`

@@ -56,7 +56,7 @@ export async function examineFile(
 const lost: ReadonlyMap<string | undefined, string> = new Map([
   ['ENOENT', 'it is missing'],
   ['ELOOP', 'it is a link'],
-  ['EIO', 'the disk cannot read it any more'],
+  ['EIO', 'the disk can no longer read it'],
 ])
 
 function failed(error: unknown): ExaminedContent {

@@ -140,6 +140,12 @@ export class Updates {
     return at !== undefined && (suites.governs(entry) || choice.restrains(at))
   }
 
+  /** The reason why clients get the stored Release file, during a pause in which the origin is not asked; else undefined. */
+  paused({ key }: Entry): StaleReason | undefined {
+    const suite = this.#parts.suites.live.peek(parentOf(key))
+    return suite?.isPaused === true ? staleReasons[suite.standing] : undefined
+  }
+
   /** The reason why clients of a suite get an earlier Release file; undefined when they get the origin's. */
   behind(at: string): ReleaseBehind | undefined {
     const suite = this.#parts.suites.live.of(at)
@@ -209,14 +215,15 @@ export class Updates {
   #joined(wanted: WantedFile, entry: Entry): FormUpdate | RevalidationResult {
     const at = parentOf(entry.key)
     return (
-      this.#pausedResult(at) ?? this.#underWay.get(at)?.get(entry.key) ?? this.#begin(wanted, entry)
+      this.#pausedResult(entry) ??
+      this.#underWay.get(at)?.get(entry.key) ??
+      this.#begin(wanted, entry)
     )
   }
 
   /** The result for clients while the origin is not asked; undefined when it may be asked. */
-  #pausedResult(at: string): RevalidationResult | undefined {
-    const suite = this.#parts.suites.live.of(at)
-    const because = suite.isPaused ? staleReasons[suite.standing] : undefined
+  #pausedResult(entry: Entry): RevalidationResult | undefined {
+    const because = this.paused(entry)
     return because && { use: 'stale', because }
   }
 
@@ -349,7 +356,7 @@ export class Updates {
     const form = { begun: clock.elapsed(), changed: false, hurry: new AbortController(), offered }
     const update = async (): Promise<RevalidationResult> => {
       await before?.done
-      const paused = before && this.#pausedResult(at)
+      const paused = before && this.#pausedResult(entry)
       if (paused !== undefined) return paused
       const updated = await this.#update(wanted, entry, { ...form, suite, onChanged }).catch(
         (error: unknown): RevalidationResult => {
