@@ -58,7 +58,10 @@ const cachesvc: Delible = {
     .filter(one => one.isDirectory())
     .map(({ name }) => name),
   dependentsGo: true,
-  leftOut: [...everywhere, 'cache/config/manual', 'cache/pairs', 'auth', 'saml'],
+  leftOut: [
+    ...everywhere,
+    ...['cache/config/manual', 'cache/config/all-settings', 'cache/pairs', 'auth', 'saml'],
+  ],
 }
 
 /** Fixtures that exercise a feature by its settings, so that no import shows it. */

@@ -111,7 +111,7 @@ async function jobConfig(
   if (!loaded.ok) return undefined
   const { value } = loaded
   // The job itself may record a build, whichever networks the file names for that.
-  const open = 'builds' in value ? { builds: { ...value.builds, clients: [] } } : {}
+  const open = 'builds' in value ? { builds: Object.assign({}, value.builds, { clients: [] }) } : {}
   return {
     ...value,
     ...open,
