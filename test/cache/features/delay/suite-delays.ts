@@ -140,7 +140,7 @@ t.test('Valid-Until: the delay gives way, with a warning', async t => {
   }
   t.ok(
     cache.log.lines.some(
-      ({ level, message }) => level === 'warn' && /before its time/.test(message),
+      ({ level, message }) => level === 'warn' && /ahead of its time/.test(message),
     ),
   )
 })
