@@ -9,10 +9,7 @@ import { recentEntries } from '../recent.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import { ChangesInThread } from './features/delay/changes.ts'
-import { SteadyTime } from './features/delay/steady-time.ts'
-import { SuiteDelays } from './features/delay/suite-delays.ts'
-import type { SharedStore } from './features/shared/shared-store.ts'
+import type { OpenFeature } from './features/feature.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/fetch-outcome.ts'
 import { LateHeads } from './fetch/late-heads.ts'
@@ -31,6 +28,7 @@ import { openAdopted } from './suites/known-suites.ts'
 import { policiesOf } from './suites/policy.ts'
 import { LiveSuites } from './suites/suite.ts'
 import { Suites } from './suites/suites.ts'
+import { noChoice } from './suites/updates/places.ts'
 import { Updates } from './suites/updates/updates.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
@@ -44,8 +42,8 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   readonly credentials: () => OriginCredentials
   readonly disk: StoreOptions['disk'] | undefined
-  /** The store that several nodes share; undefined when `shared_store` is not set. */
-  readonly shared: SharedStore | undefined
+  /** The open features, in their order. */
+  readonly features: readonly OpenFeature[]
 }
 
 /** The most 404s that are remembered. */
@@ -62,6 +60,9 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     suites: { memory },
   } = rules().config
   const shared = { store, clock, cacheDirectory }
+  /** What the features put into a place that is filled before these parts are made. */
+  const places = <Name extends 'share' | 'choose'>(name: Name) =>
+    parts.features.flatMap(({ [name]: place }) => (place === undefined ? [] : [place]))
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
   const adopted = await openAdopted({ ...shared, log: suiteLog, memory, disk: parts.disk })
@@ -87,14 +88,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
   const goneAfter = () => rules().config.suites.goneAfter
-  const sharing =
-    parts.shared &&
-    (await import('./features/shared/sharing.ts')).sharingOf({
-      ...parts,
-      live,
-      shared: parts.shared,
-      log: log.child({ part: 'shared-store' }),
-    })
+  const sharing = places('share')[0]?.({ live })
   const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
   const fetching = {
     ...parts,
@@ -126,14 +120,11 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
       for (const listener of adoptedListeners) listener(suite)
-      void sharing?.pointers.adopted(suite)
     },
     shares,
   })
   const negative: NegativeMemory = recentEntries(mostMissing)
-  const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
-  const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
-  const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
+  const choice = places('choose')[0]?.({ suites }) ?? noChoice
   const updates = new Updates({
     rules,
     suites,
@@ -141,10 +132,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     store,
     clock,
     log: suiteLog,
-    choice: delays,
-    others: sharing?.pointers,
+    choice,
+    others: sharing?.others,
   })
-  const following = sharing?.following({ suites, choice: delays, updates })
+  const following = sharing?.follow({ suites, choice, updates })
   updates.removeLeftovers()
   const rangesAhead = new RangesAhead({
     ask,
@@ -155,7 +146,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,
-    delays,
+    delays: choice,
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })
@@ -169,8 +160,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     /** The functions that are called after a suite was adopted. They are added before a client is served. */
     adoptedListeners,
     updates,
-    delays,
-    changes,
+    delays: choice,
     shares,
     /**
      * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared
@@ -178,9 +168,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
      */
     settleRelease: (key: string): Promise<void> | undefined => {
       const followed = following?.(key)
-      return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
+      return followed === undefined ? choice.settle(key) : followed.then(() => choice.settle(key))
     },
-    /** Whether the other nodes of a shared store share this file. */
-    isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
   }
 }

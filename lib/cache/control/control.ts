@@ -14,7 +14,6 @@ import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from '../features/delay/control.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explainedRequest, explanationText } from '../operations/explain.ts'
@@ -27,7 +26,7 @@ import type { Suites } from '../suites/suites.ts'
 import type { Updates } from '../suites/updates/updates.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
-import { statsText, statusOf, statusText } from './status.ts'
+import { statsText, statusOf, statusParts, statusText } from './status.ts'
 
 export interface ControlParts {
   readonly sources: OperationsSources
@@ -39,7 +38,6 @@ export interface ControlParts {
   readonly suites: Pick<Suites, 'removed'>
   readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
-  readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
   /** The answers of the features, by the `do` of the request. */
   readonly features: ReadonlyMap<string, CommandAnswering>
@@ -60,7 +58,10 @@ export function control(parts: ControlParts): RequestHandler {
       case 'status': {
         const found = await statusOf(sources)
         const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-        return outputAnswer(json === true ? jsonText(found) : statusText(found), code)
+        const parts = statusParts(sources)
+        const members = Object.assign({}, ...parts.map(part => part.members))
+        const text = json === true ? jsonText({ ...found, ...members }) : statusText(found, parts)
+        return outputAnswer(text, code)
       }
       case 'stats': {
         const found = sources.statistics()
@@ -74,10 +75,6 @@ export function control(parts: ControlParts): RequestHandler {
       case 'remove':
       case 'refresh':
         return changed(act, String(of), parts)
-      case 'release':
-        return releaseSuites(asked, parts.delayed)
-      case 'changes':
-        return suiteChanges(asked, parts.delayed)
       case 'retention':
         return retentionAnswer(parts.retention, json === true)
       case 'reload':

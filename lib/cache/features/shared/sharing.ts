@@ -5,7 +5,6 @@
 import type { Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { SingleFlight } from '../../../async/single-flight.ts'
-import type { TargetUri } from '../../../http/message/target.ts'
 import { recentEntries } from '../../../recent.ts'
 import { suiteOfRelease } from '../../archive/path.ts'
 import type { Rules } from '../../policy/policy.ts'
@@ -16,7 +15,7 @@ import type { Suites } from '../../suites/suites.ts'
 import type { GenerationChoice } from '../../suites/updates/places.ts'
 import type { Updates } from '../../suites/updates/updates.ts'
 import { SharedNearer } from './nearer.ts'
-import { isShareable, isShareableKey, type SharingRules } from './shareable.ts'
+import { isShareableKey, type SharingRules } from './shareable.ts'
 import type { SharedStore } from './shared-store.ts'
 import { Pointers } from './suites/pointers.ts'
 import { sharedFile } from './suites/shared-file.ts'
@@ -62,7 +61,6 @@ export function sharingOf(parts: SharingParts) {
     pointers,
     following: (made: Pick<FollowingParts, 'suites' | 'choice' | 'updates'>) =>
       releaseFollower({ ...parts, ...made, pointers }),
-    isShared: (uri: TargetUri) => isShareable(uri, parts),
   }
 }
 

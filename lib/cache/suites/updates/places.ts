@@ -28,6 +28,8 @@ export interface GenerationChoice {
   withholds(key: string): 'other-form' | 'unreadable' | undefined
   /** The reason why clients get an earlier Release file under this key; undefined when they get the newest known one. */
   reason(key: string): DelayReason | undefined
+  /** The Release file that would be put under this key before a look-up; undefined when it stays as it is. Changes nothing. */
+  foreseen(key: string): Promise<Entry | undefined>
   /** The newest known Release file with the name of this entry, which the origin is asked about. */
   newest(at: string, entry: Entry): Promise<Entry>
   /** Takes a new generation, which has arrived with the files that clients use. */
@@ -40,6 +42,7 @@ export const noChoice: GenerationChoice = {
   settle: () => undefined,
   withholds: () => undefined,
   reason: () => undefined,
+  foreseen: async () => undefined,
   newest: async (_, entry) => entry,
   wait: async () => undefined,
 }
