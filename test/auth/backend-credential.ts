@@ -250,7 +250,7 @@ t.test('doctor tries the application without it', async t => {
   const patient = await startPatient(t)
   const file = join(patient.directory, 'key')
   await writeFile(file, first, { mode: 0o600 })
-  const what = 'application without backendCredential'
+  const what = 'backend without credential'
   t.equal(await patient.find(what), undefined, 'nothing where there is none')
   const backendCredential = { field, file }
   const find = async (right: number, wrong: number) => {

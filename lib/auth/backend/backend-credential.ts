@@ -1,8 +1,6 @@
 /**
  * The credential by which the application knows that a request came through this service: a fixed field, whose value stands in a file. Reads
- * the file, and reads it again when it changes.
- *
- * The value is never logged, and it is no part of the configuration.
+ * the file, and reads it again when it changes. The value is never logged, and it is no part of the configuration.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
@@ -15,6 +13,8 @@ import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
 import { readToken } from '../config/setting-kinds.ts'
 
+const INTERVAL: Milliseconds = 1000
+
 interface WatchOptions {
   readonly log: Logger
   /** The rules in force. `present` answers false when the backend gets this credential already. */
@@ -23,8 +23,6 @@ interface WatchOptions {
     readonly backend: { readonly present: (credential: Fields) => boolean }
   }
 }
-
-const INTERVAL: Milliseconds = 1000
 
 /** The field with its value, and whether other users can read its file. Without a credential there is no field. */
 interface BackendCredential {

@@ -74,10 +74,8 @@ export function strippedNames(
   { others }: ReturnType<typeof fieldNames>,
   credential?: string,
 ): ForeignNames {
-  return new ForeignNames(
-    others.map(({ field }) => field),
-    credential,
-  )
+  const own = others.map(({ field }) => field)
+  return new ForeignNames(own, credential)
 }
 
 /** The problem of a field name, as the end of a sentence; undefined when there is none. */
