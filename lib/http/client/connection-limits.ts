@@ -33,7 +33,7 @@ interface Lowered extends LoweredLimit {
   /** Whether the origin has answered the refused request since. */
   answered: boolean
   /** The limit that counts again when it never answers it. */
-  readonly before: Lowered | undefined
+  before: Lowered | undefined
   /** The number of the settings. */
   readonly most: number
 }
@@ -131,6 +131,8 @@ export class ConnectionLimits {
     const lowered = this.#lowered.get(key)
     if (lowered === undefined || lowered.answered || seen < lowered.change) return
     lowered.answered = true
+    // It can no longer end early. Kept, each limit would hold all those before it.
+    lowered.before = undefined
     const { origin, connections, because } = lowered
     this.#onLowered?.({ origin, connections, because })
   }
