@@ -34,7 +34,7 @@ const timersOfTests: Readonly<Record<string, string>> = {
   'apt/restarts.ts': 'the pace of a client that connects again and again',
   'apt/updated-midway.ts': 'moments in the work of processes, by chance',
   'cache/features/ahead/ahead.ts': 'advances a manual clock while another thread works',
-  'cache/answer/updated-midway.ts': 'moments in the work of clients, by chance',
+  'cache/suites/updated-midway.ts': 'moments in the work of clients, by chance',
   'cache/features/shared/object-stores.ts': 'real object stores count whole seconds',
   'faults/fuzz.ts': 'a process has to come to rest before its memory is read',
   'faults/kill.ts': 'moments in the work of a process, by chance',

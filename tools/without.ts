@@ -4,6 +4,7 @@
  *
  *     node dist/tools/without.js builds              compiles
  *     node dist/tools/without.js builds --tests      compiles, and runs the tests
+ *     node dist/tools/without.js builds --tests test/cache/cli ...    compiles, and runs these
  *
  * Documents, completions and the recorded list tell of the whole program, so the tests that compare them with it are left out.
  */
@@ -56,8 +57,11 @@ const cachesvc: Delible = {
   features: readdirSync(join(root, 'lib/cache/features'), { withFileTypes: true })
     .filter(one => one.isDirectory())
     .map(({ name }) => name),
-  dependentsGo: false,
-  leftOut: [...everywhere, 'cache/config/manual', 'cache/pairs', 'auth', 'saml'],
+  dependentsGo: true,
+  leftOut: [
+    ...everywhere,
+    ...['cache/config/manual', 'cache/config/all-settings', 'cache/pairs', 'auth', 'saml'],
+  ],
 }
 
 /** Fixtures that exercise a feature by its settings, so that no import shows it. */
@@ -146,7 +150,7 @@ function testsIn(copy: string, { leftOut }: Delible): readonly string[] {
   )
 }
 
-const [feature = '', option] = process.argv.slice(2)
+const [feature = '', option, ...chosen] = process.argv.slice(2)
 const program = [cachesvc, authproxy].find(({ features }) => features.includes(feature))
 if (program === undefined) {
   const names = [...cachesvc.features, ...authproxy.features].join(', ')
@@ -159,7 +163,8 @@ try {
   process.stdout.write(`without ${feature}: ${compiles ? 'it compiles' : 'it does not compile'}\n`)
   let passes = compiles
   if (compiles && option === '--tests') {
-    const paths = testsIn(copy, program).map(path => join('test', path))
+    const paths =
+      chosen.length > 0 ? chosen : testsIn(copy, program).map(path => join('test', path))
     passes = run(copy, process.execPath, ['dist/test/runner/main.js', '--jobs=2', ...paths])
     process.stdout.write(`without ${feature}: the other tests ${passes ? 'pass' : 'fail'}\n`)
   }

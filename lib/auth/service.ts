@@ -47,8 +47,8 @@ import { answer, type PipelineParts } from './pipeline.ts'
 import { probeAnswerer } from './probe/probe.ts'
 import { RulesInForce } from './rules-in-force.ts'
 import { endWithSessions } from './session/ending.ts'
-import { RevocationList, revocationsPath, userMark } from './session/revocation.ts'
-import { Sessions } from './session/sessions.ts'
+import { RevocationList, revocationsPath } from './session/revocation.ts'
+import { Sessions, userHash } from './session/sessions.ts'
 import { type ReadSession, SessionTokens } from './session/token.ts'
 
 export interface ServiceOptions {
@@ -475,7 +475,7 @@ function endings({
   const whyReplaced = (session: ReadSession, request: Request) => {
     const later = rules().config.access && sessions.laterThan(session)
     if (later === undefined) return undefined
-    if (later.user !== userMark(session.subject)) return 'other-user'
+    if (later.user !== userHash(session.subject)) return 'other-user'
     // Another instance tells who has logged in, and not with which attributes.
     if (later.session === undefined) return undefined
     const { attributes, authnInstant, authnContext } = later.session

@@ -9,11 +9,7 @@ import { recentEntries } from '../recent.ts'
 import { Answerer } from './answer/answerer.ts'
 import { ConfinedContents } from './answer/confined-contents.ts'
 import { passedResponse } from './answer/from-origin.ts'
-import { SuiteDelays } from './answer/suite-delays.ts'
-import { Updates } from './answer/suite-updates.ts'
-import { ChangesInThread } from './features/delay/changes.ts'
-import { SteadyTime } from './features/delay/steady-time.ts'
-import type { SharedStore } from './features/shared/shared-store.ts'
+import type { OpenFeature } from './features/feature.ts'
 import { Fetcher } from './fetch/fetch.ts'
 import type { FetchEvents } from './fetch/fetch-outcome.ts'
 import { LateHeads } from './fetch/late-heads.ts'
@@ -27,9 +23,13 @@ import { archiveOf, connectionsTo, placesOf } from './policy/routing.ts'
 import type { NegativeMemory } from './rfc9111/lookup.ts'
 import type { Store } from './store/store.ts'
 import type { StoreOptions } from './store/wiring.ts'
-import type { Suite } from './suites/generation.ts'
+import type { KnownSuite } from './suites/generation.ts'
+import { openAdopted } from './suites/known-suites.ts'
 import { policiesOf } from './suites/policy.ts'
+import { LiveSuites } from './suites/suite.ts'
 import { Suites } from './suites/suites.ts'
+import { noChoice } from './suites/updates/places.ts'
+import { Updates } from './suites/updates/updates.ts'
 
 interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly rules: () => Rules
@@ -42,8 +42,8 @@ interface AnswerPartsOptions extends Omit<FetchEvents, 'onBroken'> {
   readonly onFailover: () => void
   readonly credentials: () => OriginCredentials
   readonly disk: StoreOptions['disk'] | undefined
-  /** The store that several nodes share; undefined when `shared_store` is not set. */
-  readonly shared: SharedStore | undefined
+  /** The open features, in their order. */
+  readonly features: readonly OpenFeature[]
 }
 
 /** The most 404s that are remembered. */
@@ -60,8 +60,13 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     suites: { memory },
   } = rules().config
   const shared = { store, clock, cacheDirectory }
+  /** What the features put into a place that is filled before these parts are made. */
+  const places = <Name extends 'share' | 'choose'>(name: Name) =>
+    parts.features.flatMap(({ [name]: place }) => (place === undefined ? [] : [place]))
   const fetchLog = log.child({ part: 'fetch' })
   const suiteLog = log.child({ part: 'suites' })
+  const adopted = await openAdopted({ ...shared, log: suiteLog, memory, disk: parts.disk })
+  const live = new LiveSuites({ clock, known: adopted.known })
   const mostConnections = (place: TargetUri): number => {
     const { archives, limits } = rules().config
     return connectionsTo(place, archives) ?? limits.originConnections
@@ -83,15 +88,18 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
   const storesAll = (uri: TargetUri): boolean =>
     archiveOf(uri, rules().config.archives)?.archive.store === 'always'
   const goneAfter = () => rules().config.suites.goneAfter
-  const sharing =
-    parts.shared &&
-    (await import('./answer/sharing.ts')).sharingOf({
-      ...parts,
-      shared: parts.shared,
-      log: log.child({ part: 'shared-store' }),
-    })
+  const sharing = places('share')[0]?.({ live })
   const unconfirmed = new UnconfirmedOrigins({ clock, log: fetchLog })
-  const fetching = { ...parts, log: fetchLog, ask, onBroken, storesAll, goneAfter, unconfirmed }
+  const fetching = {
+    ...parts,
+    log: fetchLog,
+    ask,
+    onBroken,
+    storesAll,
+    goneAfter,
+    unconfirmed,
+    releases: live,
+  }
   const fetcher = new Fetcher({ ...fetching, nearer: sharing?.nearer })
   const confined = new ConfinedContents({ rules, store, log: suiteLog })
   store.listen({
@@ -100,28 +108,34 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     freed: ({ digest }) => confined.forget(digest),
   })
   const shares = (digest: string, key: string) => confined.shares(digest, key)
-  const adoptedListeners: Array<(suite: Suite) => void> = []
-  const suites = await Suites.open({
+  const adoptedListeners: Array<(suite: KnownSuite) => void> = []
+  const suites = new Suites({
     ...shared,
+    ...adopted,
+    live,
     log: suiteLog,
     memory,
-    disk: parts.disk,
     wait: () => rules().config.suites.wait,
     policyOf: policiesOf(() => rules().config),
     snapshotDays: () => rules().config.suites.snapshotDays,
     onAdopted: suite => {
       for (const listener of adoptedListeners) listener(suite)
-      void sharing?.pointers.adopted(suite)
     },
     shares,
   })
   const negative: NegativeMemory = recentEntries(mostMissing)
-  const steady = await SteadyTime.open({ cacheDirectory, clock, log: suiteLog })
-  const delays = new SuiteDelays({ rules, suites, store, clock, log: suiteLog, steady })
-  const changes = new ChangesInThread({ cacheDirectory, clock, log: suiteLog })
-  const told = { rules, suites, delays, fetcher, store, clock, log: suiteLog }
-  const updates = new Updates({ ...told, pointers: sharing?.pointers })
-  const following = sharing?.following({ suites, delays, updates })
+  const choice = places('choose')[0]?.({ suites }) ?? noChoice
+  const updates = new Updates({
+    rules,
+    suites,
+    fetcher,
+    store,
+    clock,
+    log: suiteLog,
+    choice,
+    others: sharing?.others,
+  })
+  const following = sharing?.follow({ suites, choice, updates })
   updates.removeLeftovers()
   const rangesAhead = new RangesAhead({
     ask,
@@ -129,9 +143,10 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     connectionsTo: mostConnections,
     onFetched: parts.onFetched,
   })
-  const asked = { rules, store, fetcher, suites, updates, delays, negative, clock, ask, shares }
+  const asked = { rules, store, fetcher, suites, updates, negative, clock, ask, shares }
   const answerer = new Answerer({
     ...asked,
+    delays: choice,
     rangesAhead,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })
@@ -145,8 +160,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     /** The functions that are called after a suite was adopted. They are added before a client is served. */
     adoptedListeners,
     updates,
-    delays,
-    changes,
+    delays: choice,
     shares,
     /**
      * Puts the Release file that clients are to get under its key, which can also be the key of its signature. Other nodes of a shared
@@ -154,9 +168,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
      */
     settleRelease: (key: string): Promise<void> | undefined => {
       const followed = following?.(key)
-      return followed === undefined ? delays.settle(key) : followed.then(() => delays.settle(key))
+      return followed === undefined ? choice.settle(key) : followed.then(() => choice.settle(key))
     },
-    /** Whether the other nodes of a shared store share this file. */
-    isShared: (uri: TargetUri): boolean => sharing?.isShared(uri) ?? false,
   }
 }

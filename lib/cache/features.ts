@@ -10,11 +10,13 @@ import type { Feature } from './features/feature.ts'
 import { fetchListFeature } from './features/fetch-list/feature.ts'
 import { interceptFeature } from './features/intercept/feature.ts'
 import { jobFeature } from './features/job/feature.ts'
+import { sharedFeature } from './features/shared/feature.ts'
 import { verifyFeature } from './features/verify/feature.ts'
 
 // biome-ignore format: one line each, so that a feature is deleted with its line.
 export const features: readonly Feature[] = [
   delayFeature,
+  sharedFeature,
   interceptFeature,
   buildsFeature,
   aheadFeature,

@@ -4,7 +4,6 @@
 import { hostname } from 'node:os'
 import type { Clock } from '../async/clock.ts'
 import type { OriginClient } from '../http/client/client.ts'
-import type { TargetUri } from '../http/message/target.ts'
 import type { Clients } from '../http/server/clients.ts'
 import { redactUrl } from '../log/redact.ts'
 import type { MetricFacts } from '../metrics.ts'
@@ -12,7 +11,6 @@ import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { JoinedFeatures } from './features/join.ts'
-import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
 import { originRemarks } from './fetch/origin-remarks.ts'
 import type { OpenListeners } from './listening.ts'
@@ -38,15 +36,7 @@ import type { UnreferencedPackages } from './suites/unreferenced.ts'
 interface OperationsParts
   extends Pick<
     AnswerParts,
-    | 'suites'
-    | 'updates'
-    | 'negative'
-    | 'fetcher'
-    | 'unconfirmed'
-    | 'shares'
-    | 'delays'
-    | 'changes'
-    | 'mirrors'
+    'suites' | 'updates' | 'negative' | 'fetcher' | 'unconfirmed' | 'shares' | 'delays' | 'mirrors'
   > {
   readonly clock: Clock
   readonly version: string
@@ -65,14 +55,11 @@ interface OperationsParts
   readonly sentCredentials: SentCredentials
   readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>
-  readonly shared: Pick<SharedStore, 'state'> | undefined
-  /** Whether the nodes of a shared store share this file. */
-  readonly isShared: (uri: TargetUri) => boolean
 }
 
 /** Makes the pages and the values they show, and adds the values of all parts to the metrics. */
 export async function operationsOf(parts: OperationsParts) {
-  const { clock, version, rules, store, suites, delays, origin, fetcher } = parts
+  const { clock, version, rules, store, suites, origin, fetcher } = parts
   const { statistics, activity, metrics, listening } = parts
   let space = await store.fileSystem()
   const gauges: Gauges = {
@@ -94,8 +81,6 @@ export async function operationsOf(parts: OperationsParts) {
     suites_being_adopted: () => suites.adoptions.count,
     suites_behind: () => suitesBehind(parts).length,
     unconfirmed_origins: () => parts.unconfirmed.reported.length,
-    waiting_generations: () =>
-      suites.all.reduce((sum, { at }) => sum + (delays.state(at)?.waiting.length ?? 0), 0),
     refused_signatures: () => signatureEnds(parts).filter(({ at }) => at <= clock.now()).length,
     suites_behind_seconds: () => suitesBehind(parts)[0]?.seconds ?? 0,
     store_writable: () => Number(store.health().writable && store.full === undefined),
@@ -109,8 +94,8 @@ export async function operationsOf(parts: OperationsParts) {
     () => signatureEnds(parts),
   )
   metrics.readUnconfirmed(() => parts.unconfirmed.reported)
-  if (parts.shared !== undefined) metrics.readShared(() => parts.shared?.state)
   const stored = new Holdings(store, clock)
+  const { reports } = parts.joined
   const https = parts.joined.interception.https ?? withoutCertificates(rules)
   const sources: OperationsSources = {
     clock,
@@ -152,11 +137,9 @@ export async function operationsOf(parts: OperationsParts) {
     nothingStored: () => store.full,
     unremovable: () => store.unremovable,
     unreferenced: () => parts.unreferenced.figures,
-    shared: () => parts.shared?.state,
-    features: parts.joined.reports,
+    features: reports,
     suites: () => suiteStates(parts),
     unconfirmed: () => parts.unconfirmed.reported,
-    notDelayed: () => delays.without,
     metrics: async () => {
       space = await store.fileSystem()
       return metrics.text()
@@ -167,7 +150,7 @@ export async function operationsOf(parts: OperationsParts) {
         parents,
         origins,
         refusedAddresses: authority => origin.dialler.refusedAddresses(authority),
-        shared: parts.shared?.state,
+        features: reports,
         now: clock.now(),
       }),
   }
@@ -213,26 +196,15 @@ function signatureEnds({ suites }: OperationsParts): readonly SignatureOfSuite[]
 }
 
 function suiteStates(parts: OperationsParts): readonly SuiteState[] {
-  const { suites, updates, delays, changes } = parts
+  const { suites, updates } = parts
   const states = suites.all.flatMap(({ at, generations: [generation] }) => {
     if (generation === undefined) return []
     const { date, adopted, validUntil, signature, contents, contradictions } = generation
     const bytes = contents.reduce((sum, { size }) => sum + size, 0)
     const files = contents.length
     const about = { date, adopted, validUntil, signature, files, bytes, contradictions }
-    const state = delays.state(at)
-    const last = state?.waiting.at(-1)
-    const count = () =>
-      last &&
-      changes.of({
-        name: `${generation.release.digest} ${last.release.digest}`,
-        before: contents,
-        after: last.contents,
-      })
     const [behind, refusal] = [updates.behind(at), updates.refusal(at)]
-    return [
-      { name: at, ...about, behind, refusal, ...(state && { delay: { state, changes: count } }) },
-    ]
+    return [{ name: at, ...about, behind, refusal }]
   })
   return states.reverse()
 }

@@ -28,9 +28,6 @@ import { control } from './control/control.ts'
 import { SentCredentials } from './decide/sent-credentials.ts'
 import type { Feature } from './features/feature.ts'
 import { type JoinedFeatures, joinFeatures, openFeatures } from './features/join.ts'
-import type { OpenedSharedStore } from './features/shared/opening.ts'
-import type { SharingRules } from './features/shared/shareable.ts'
-import type { SharedStore } from './features/shared/shared-store.ts'
 import { features } from './features.ts'
 import { originClient, trustedAuthorities } from './fetch/origin-client.ts'
 import { OpenListeners, places, serverLimits, statusLine } from './listening.ts'
@@ -64,8 +61,6 @@ export interface ServiceOptions extends LoadedConfig {
   readonly disk?: StoreOptions['disk']
   /** The features, for tests. The default is all of them. */
   readonly features?: readonly Feature[]
-  /** The store that several nodes share, for tests. The default is the one that `shared_store` names. */
-  readonly shared?: SharedStore
 }
 
 /** A running service, its listeners, and its work under way. */
@@ -145,8 +140,6 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const credentials = () => settings.credentials
   for (const sentence of credentials().warnings) log.warn(sentence)
   const { disk } = options
-  const opened = await openShared(options, { rules, credentials })
-  const shared = options.shared ?? opened?.shared
   const ground = {
     rules,
     credentials,
@@ -161,13 +154,12 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     cacheDirectory: config.cacheDirectory,
   }
   const openedFeatures = await openFeatures(options.features ?? features, ground)
-  const answers = await makeAnswerParts({ ...parts, disk, shared, credentials })
+  const answers = await makeAnswerParts({ ...parts, disk, credentials, features: openedFeatures })
   const { suites, fetcher, updates } = answers
   store.listen({
     named: entry => suites.stored(entry),
     arriving: ({ entry, kept }) => suites.arriving(entry, kept),
   })
-  await answers.delays.start()
   const joined = await joinFeatures(openedFeatures, { ...ground, origin, fetcher, suites, updates })
   answers.adoptedListeners.push(joined.adopted)
   const unreferenced = await UnreferencedPackages.start({
@@ -191,7 +183,6 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const pages = await operationsOf({
     ...parts,
     ...answers,
-    shared,
     around: joined.step,
     sentCredentials,
     unreferenced,
@@ -219,7 +210,6 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   const running = {
     ...options,
     ...answers,
-    opened,
     unreferenced,
     listening,
     settings,
@@ -262,8 +252,8 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     store,
     negative: answers.negative,
     retention: { clock, store, unreferenced },
+    suites,
     updates: answers.updates,
-    delayed: { ...answers, store, clock },
     rules,
     features: joined.answers,
     reload: options.reloadDaemon ?? reload,
@@ -291,10 +281,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
 }
 
 /** The parts that a reload changes and a stop ends. */
-interface RunningParts
-  extends OpenParts,
-    Pick<AnswerParts, 'fetcher' | 'suites' | 'delays' | 'changes'> {
-  readonly opened: OpenedSharedStore | undefined
+interface RunningParts extends OpenParts, Pick<AnswerParts, 'fetcher' | 'suites'> {
   readonly unreferenced: UnreferencedPackages
   readonly listening: OpenListeners
   readonly settings: RulesInForce
@@ -312,28 +299,6 @@ function tlsListener(
   if (tlsListener !== undefined) return tlsListener(next => listening.setIdentity(next))
   throw new Failure('This cachesvc makes no certificates, so it cannot listen for TLS.', {
     code: 'no-tls',
-  })
-}
-
-/** The store that several nodes share; undefined when `shared_store` is not set. Throws a Failure when its credentials cannot be used. */
-async function openShared(
-  { config, clock, log, blocks, lookup, store, shared }: OpenParts,
-  sharing: SharingRules,
-): Promise<OpenedSharedStore | undefined> {
-  const { url } = config.sharedStore
-  if (url === undefined || shared !== undefined) return undefined
-  const { openSharedStore } = await import('./features/shared/opening.ts')
-  const { isShareableKey } = await import('./features/shared/shareable.ts')
-  const settings = { ...config.sharedStore, url }
-  return openSharedStore(settings, {
-    clock,
-    blocks,
-    lookup,
-    store,
-    log: log.child({ part: 'shared-store' }),
-    authorities: await trustedAuthorities(config, log),
-    environment: process.env,
-    shares: key => isShareableKey(key, sharing),
   })
 }
 
@@ -372,8 +337,6 @@ async function reloadSettings(
   if (trusted === undefined) return []
   origin.dialler.trust(trusted)
   for (const problem of parts.joined.reload(trusted)) log.warn(problem)
-  const problem = parts.opened?.reload(settings.config.sharedStore, trusted)
-  if (problem !== undefined) log.warn(problem)
   return []
 }
 
@@ -385,7 +348,7 @@ function stopSteps(
   parts: RunningParts,
   takeBack: (() => Promise<void>) | undefined,
 ): readonly StopStep[] {
-  const { listening, settings, clock, store, fetcher, delays, suites, joined } = parts
+  const { listening, settings, clock, store, fetcher, suites, joined } = parts
   const { origin, days, live } = parts
   const { serving, rest } = stopTimes(settings.config.timeouts.drain)
   function* transfers() {
@@ -412,13 +375,9 @@ function stopSteps(
     }),
     ...joined.stops('work'),
     stopStep('break off the reading of indexes', 5000, async () => {
-      await Promise.all([delays.close(), parts.changes.close()])
       await suites.close()
     }),
     stopStep('close connections to origins', 5000, () => origin.close()),
-    stopStep('finish uploads to the shared store', 5000, async signal => {
-      await parts.opened?.close(signal)
-    }),
     ...joined.stops('last'),
     stopStep('write the statistics', 5000, () => days.close()),
     stopStep('close the store', 10_000, () => store.close()),

@@ -2,7 +2,7 @@
  * What settings need, exclude, or have no effect without: said beside each setting, and from there checked and printed in the manual. Pure.
  *
  * A setting counts as set when the file has it with another value than its default, `false`, and an empty list; one that excludes another
- * counts as soon as the file has it.
+ * counts as soon as the file has it. One that has no effect without another needs nothing while that other is not set.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../json.ts'
@@ -27,6 +27,12 @@ export function checkRelations(
     const written = valueAt(found, page.path)
     const { relations = [], default: standard } = page.setting
     const counts = isSet(page.path) && !isDeepStrictEqual(written ?? standard, standard)
+    const isWithoutEffect = relations.some(
+      relation =>
+        relation.is === 'no-effect-without' &&
+        relation.where === undefined &&
+        !isSet(relation.other.split('.')),
+    )
     for (const relation of relations) {
       const { is, other } = relation
       const path: Path = page.path
@@ -37,7 +43,7 @@ export function checkRelations(
       } else if (is === 'needs') {
         const { mend } = relation
         const text = `needs ${other} beside it${mend === undefined ? '' : `: ${mend}`}`
-        if (counts && !isSet(at)) wrong(path, text)
+        if (counts && !isWithoutEffect && !isSet(at)) wrong(path, text)
       } else if (counts) {
         const { where, unless } = relation
         const value = valueAt(values, at.map(camelCase))

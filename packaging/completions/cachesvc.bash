@@ -23,11 +23,12 @@ _cachesvc() {
     --format)
       mapfile -t COMPREPLY < <(compgen -W 'bundle list spdx cyclonedx in-toto' -- "$current")
       return ;;
-    --listen | --archive | --suite | --until | --reason | --from | --component | --arch) return ;;
+    --listen | --archive | --suite | --until | --reason | --from | --component | --arch | --client | --field) return ;;
   esac
   case $command in
     '') words="$commands $words" ;;
     verify-repos) words+=' --dry-run --json' ;;
+    explain) words+=' --client --field --head' ;;
     get) words+=' --output' ;;
     list) words+=' --sort --json' ;;
     status | stats) words+=' --json' ;;

@@ -45,6 +45,9 @@ _cachesvc() {
     '--now[release\: let through what waits now; this is the default]' \
     '--until[release\: let through all that comes until DATE, a day or a moment (ISO 8601), in UTC]:DATE: ' \
     '--reason[release\: why; it is logged and shown]:TEXT: ' \
+    '--client[explain\: explain a request of this client; any client that is allowed when not given]:ADDRESS: ' \
+    '*--field[explain\: explain a request with this field, such as "Accept\: text/html"; may be repeated]:NAME\:VALUE: ' \
+    '--head[explain\: explain a HEAD request]' \
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
     '(-o --output)'{-o,--output}'[get\: write to FILE and not to standard output]:FILE:_files' \
     '--format[build\: export a build as a bundle, a list, spdx, cyclonedx or in-toto; all but the first are printed when no FILE is named]:FORMAT:(bundle list spdx cyclonedx in-toto)' \

@@ -1,6 +1,5 @@
 import t from 'tap'
 import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
-import type { SharedState } from '../../lib/cache/features/shared/shared-store.ts'
 import { explain, explainedRequest } from '../../lib/cache/operations/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
@@ -43,16 +42,10 @@ function rulesOf(more: string) {
   return { config, policy, routes: routeRules(config), confinements: [] }
 }
 
-async function all(
-  url: string,
-  more: string,
-  stored: readonly string[],
-  as: Entry = entry,
-  shared: Pick<Parameters<typeof explain>[1], 'shared' | 'isShared'> = {},
-) {
+async function all(url: string, more: string, stored: readonly string[], as: Entry = entry) {
   const rules = rulesOf(more)
   const get = async (key: string) => (stored.includes(key) ? as : undefined)
-  return explain({ url }, { rules: () => rules, store: { read: get }, now: 0, ...shared })
+  return explain({ url }, { rules: () => rules, store: { read: get }, now: 0 })
 }
 
 t.test(
@@ -178,37 +171,6 @@ t.test('the parent proxy by which a host is asked, or that there is none for it'
   t.equal(by['Through'], 'the parent proxy proxy.example.org:3128')
   t.notMatch(JSON.stringify(by), 's3cret')
 })
-
-t.test('a file that is too large for the shared store is said to be', async t => {
-  const state = sharedState()
-  const url = 'http://new.example.org/big.iso'
-  const of = async (size: number, isShared = true) => {
-    const as = { ...entry, key: url, size }
-    const shared = { shared: state, isShared: () => isShared }
-    const found = await all(url, '', [url], as, shared)
-    return found.find(({ question }) => question === 'Not shared')?.answer
-  }
-  t.match(await of(5 * 1024 ** 3 + 1), 'larger than 5 GiB')
-  t.equal(await of(5 * 1024 ** 3), undefined)
-  t.equal(await of(6 * 1024 ** 3, false), undefined, 'another sentence says why')
-})
-
-function sharedState(): SharedState {
-  return {
-    ...{ url: 'https://s3.example.org/apt', resting: undefined, unwritable: undefined },
-    ...{
-      conditionalWrites: 'on',
-      requests: new Map(),
-      received: 0,
-      sent: 0,
-      wrong: 0,
-      renewed: 0,
-      ahead: 0,
-    },
-    largest: 5 * 1024 ** 3,
-    uploads: { waiting: 0, done: 0, dropped: 0 },
-  }
-}
 
 t.test('a client, its fields and HEAD are explained where they are given', async t => {
   const rules = rulesOf('clients: [192.0.2.0/24]')

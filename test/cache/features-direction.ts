@@ -12,27 +12,6 @@ const below = /^lib\/cache\/features\/([^/]+)\//
 /** The lists of features. */
 const lists: readonly string[] = ['lib/cache/features.ts', 'lib/cache/features/settings.ts']
 
-/** Imports that are not turned round yet. The list only gets shorter. */
-const notYet: readonly string[] = [
-  'lib/cache/answer/sharing.ts: shared',
-  'lib/cache/answer/suite-delays.ts: delay',
-  'lib/cache/answer/suite-fetches.ts: shared',
-  'lib/cache/answer/suite-updates.ts: shared',
-  'lib/cache/answering.ts: delay',
-  'lib/cache/answering.ts: shared',
-  'lib/cache/control/delays.ts: delay',
-  'lib/cache/control/status.ts: shared',
-  'lib/cache/operations/explain.ts: shared',
-  'lib/cache/operations/metrics.ts: shared',
-  'lib/cache/operations/sources.ts: delay',
-  'lib/cache/operations/sources.ts: shared',
-  'lib/cache/operations/state-text.ts: delay',
-  'lib/cache/operations/state-text.ts: shared',
-  'lib/cache/reporting.ts: shared',
-  'lib/cache/service.ts: shared',
-  'test/cache/explain.ts: shared',
-]
-
 /** Every import of a file of a feature, from outside of the feature. */
 function* crossings(): Generator<{ readonly path: string; readonly feature: string }> {
   for (const root of ['lib', 'bin', 'tools', 'test', 'bench', 'demo']) {
@@ -64,5 +43,5 @@ t.test('only the lists import files of features', async t => {
   )
   const others = all.filter(({ path }) => !lists.includes(path))
   const found = new Set(others.map(({ path, feature }) => `${path}: ${feature}`))
-  t.strictSame([...found].sort(), [...notYet].sort())
+  t.strictSame([...found], [])
 })

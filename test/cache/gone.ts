@@ -101,7 +101,8 @@ for (const [name, other] of [
     both(gone)
     t.equal(await ask(name), '200 stale-origin-failed')
     t.equal((await cache.head(url(name), insist)).status, 200)
-    const warned = () => cache.log.lines.filter(({ message }) => /no longer has a Release file/.test(message))
+    const warned = () =>
+      cache.log.lines.filter(({ message }) => /no longer has a Release file/.test(message))
     t.equal(warned().length, 1)
     const passMinutes = async (count: number): Promise<void> => {
       // What the disk is doing in this moment has its deadlines by the same clock.

@@ -3,7 +3,7 @@
  * with that date, so the cache asks without it.
  */
 import t from 'tap'
-import { longestHold } from '../../lib/cache/answer/suites-behind.ts'
+import { longestHold } from '../../lib/cache/suites/suite.ts'
 import { formatDate } from '../../lib/http/message/date.ts'
 import { changingArchive } from '../fixtures/archive/changing-archive.ts'
 import { releaseOf } from '../fixtures/archive/tiny-archive.ts'

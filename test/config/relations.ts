@@ -24,6 +24,11 @@ const settings = group('', {
   backend: group('', {
     at: optionalSetting(text).says('Where.'),
     name_in_tls: optionalSetting(text).noEffectWithout('backend.at').says('A name.'),
+    user: optionalSetting(text)
+      .noEffectWithout('backend.at')
+      .needs('backend.password')
+      .says('A user.'),
+    password: optionalSetting(text).says('A password.'),
   }),
 })
 
@@ -46,6 +51,9 @@ t.test('a file is told what belongs together', async t => {
     [{ port: 1, listen: 'a' }, 'port not together with listen; leave one', ''],
     [{ backend: { name_in_tls: 'a' } }, '', 'backend.name_in_tls has no effect without backend.at'],
     [{ backend: { name_in_tls: 'a', at: 'b' } }, '', ''],
+    [{ backend: { user: 'a', at: 'b' } }, 'backend.user needs backend.password beside it', ''],
+    // What has no effect needs nothing: the file was accepted so far.
+    [{ backend: { user: 'a' } }, '', 'backend.user has no effect without backend.at'],
   ] as const) {
     t.strictSame(told(found), { wrong, warned }, JSON.stringify(found))
   }

@@ -23,7 +23,7 @@ import type { LogFacts } from '../../log/log.ts'
 import type { InheritedSocket } from '../../systemd.ts'
 import type { CheckAddress } from '../config/setting-forward-auth.ts'
 import { errorResponse } from '../pages/failure-page.ts'
-import { checkHandler, type CheckParts } from './checks.ts'
+import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
 /** Makes the server; the handler is told every check that is over. */

@@ -274,10 +274,8 @@ export function sameUser(subject: string): string {
   return subject.normalize('NFC').toLowerCase()
 }
 
-/**
- * The mark of all sessions of a user. The issuer in it is empty. No real issuer is, so the mark of a NameID never equals that of a user.
- */
-export function userMark(subject: string): string {
+/** The issuer of the mark is empty. No real issuer is, so the mark of a NameID never equals that of a user. */
+function userMark(subject: string): string {
   return mark('', 'user', sameUser(subject))
 }
 

@@ -1,6 +1,7 @@
 /**
  * Makes sessions of verified assertions, reads them from the cookies of a request, renews and ends them.
  */
+import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
@@ -29,13 +30,7 @@ import {
   UnreadAttributes,
   unreadAttributes,
 } from './identity.ts'
-import {
-  type EndedSessions,
-  type Revocation,
-  type Revoker,
-  sameUser,
-  userMark,
-} from './revocation.ts'
+import { type EndedSessions, type Revocation, type Revoker, sameUser } from './revocation.ts'
 import type { ReadSession, Session, SessionTokens } from './token.ts'
 
 export type EstablishedSession =
@@ -71,10 +66,15 @@ export interface BrowserLogin {
   /** The ID of the session, and when it was made. */
   readonly id: string
   readonly created: Milliseconds
-  /** The user as a hash. */
+  /** The user, as `userHash` makes it. */
   readonly user: string
   /** The session; undefined for a login at another instance. */
   readonly session?: Session
+}
+
+/** The user of a login as a hash. The name counts as it is written, as in rules: two names that differ in capitals are two users. */
+export function userHash(subject: string): string {
+  return createHash('sha256').update(`login ${subject}`).digest('base64url')
 }
 
 /**
@@ -184,7 +184,7 @@ export class Sessions {
       browser: session.browser,
       id: session.id,
       created: now,
-      user: userMark(session.subject),
+      user: userHash(session.subject),
     }
     this.#newest.set(session.browser, { ...login, session })
     this.#options.tellLogin?.(login)

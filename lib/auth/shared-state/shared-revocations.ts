@@ -145,7 +145,11 @@ export class SharedRevocations implements EndedSessions {
       const messages = messagesIn(answer)
       const entries = messages.flatMap(message => entryIn(message) ?? [])
       const taken = this.#list.takeIn(entries.map(entry => this.#believed(entry)))
-      for (const login of messages.flatMap(message => loginIn(message) ?? [])) this.#onLogin(login)
+      const now = clock.now()
+      for (const login of messages.flatMap(message => loginIn(message) ?? [])) {
+        // A moment ahead of this clock is not believed, or the next login in the browser would count as earlier.
+        this.#onLogin({ ...login, created: Math.min(login.created, now) })
+      }
       if (entries.length > 0) this.#onEnded()
       await taken
       // When the stream no longer has the message, later ones may be missing as well.

@@ -24,8 +24,8 @@ import {
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
-import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import { originName } from '../fetch/mirrors.ts'
+import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
 import type { WantedFile } from '../fetch/wanted-file.ts'
@@ -37,6 +37,8 @@ import type { MissReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry, Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { GenerationChoice } from '../suites/updates/places.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { aheadResponse, arrivingRepresentation, originHead } from './from-origin.ts'
 import {
@@ -45,8 +47,6 @@ import {
   type StoredReason,
   storedRepresentation,
 } from './representation.ts'
-import type { SuiteDelays } from './suite-delays.ts'
-import type { Updates } from './suite-updates.ts'
 
 interface AnswererParts {
   readonly rules: () => Rules
@@ -54,7 +54,7 @@ interface AnswererParts {
   readonly fetcher: Fetcher
   readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'>
   readonly updates: Updates
-  readonly delays: SuiteDelays
+  readonly delays: GenerationChoice
   readonly negative: NegativeMemory
   readonly clock: Clock
   /** Whether a stored content may answer for a key other than the one it was stored under. */

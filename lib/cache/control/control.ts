@@ -14,7 +14,6 @@ import type { Reload } from '../../daemon.ts'
 import { countOf, size } from '../../figures.ts'
 import { isRecord, jsonText } from '../../json.ts'
 import { exitCodes } from '../../program.ts'
-import type { Updates } from '../answer/suite-updates.ts'
 import type { CommandAnswering } from '../features/feature.ts'
 import { unremovableText } from '../operations/endpoint.ts'
 import { explainedRequest, explanationText } from '../operations/explain.ts'
@@ -23,10 +22,11 @@ import type { Rules } from '../policy/policy.ts'
 import type { NegativeMemory } from '../rfc9111/lookup.ts'
 import { calendarDate } from '../stats/statistics.ts'
 import type { Store } from '../store/store.ts'
-import { type DelayCommandParts, releaseSuites, suiteChanges } from './delays.ts'
+import type { Suites } from '../suites/suites.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 import { type RetentionCommandParts, retentionAnswer } from './retention.ts'
 import { proposal, refresh, remove, selectionOf } from './selection.ts'
-import { statsText, statusOf, statusText } from './status.ts'
+import { statsText, statusOf, statusParts, statusText } from './status.ts'
 
 export interface ControlParts {
   readonly sources: OperationsSources
@@ -35,9 +35,9 @@ export interface ControlParts {
     'list' | 'get' | 'amend' | 'remove' | 'removeContents' | 'unremovable'
   >
   readonly negative: NegativeMemory
-  readonly updates: Pick<Updates, 'removed' | 'askAgain'>
+  readonly suites: Pick<Suites, 'removed'>
+  readonly updates: Pick<Updates, 'askAgain'>
   readonly rules: () => Rules
-  readonly delayed: DelayCommandParts
   readonly retention: RetentionCommandParts
   /** The answers of the features, by the `do` of the request. */
   readonly features: ReadonlyMap<string, CommandAnswering>
@@ -58,7 +58,10 @@ export function control(parts: ControlParts): RequestHandler {
       case 'status': {
         const found = await statusOf(sources)
         const code = found.state === 'broken' ? exitCodes.failure : exitCodes.success
-        return outputAnswer(json === true ? jsonText(found) : statusText(found), code)
+        const parts = statusParts(sources)
+        const members = Object.assign({}, ...parts.map(part => part.members))
+        const text = json === true ? jsonText({ ...found, ...members }) : statusText(found, parts)
+        return outputAnswer(text, code)
       }
       case 'stats': {
         const found = sources.statistics()
@@ -72,10 +75,6 @@ export function control(parts: ControlParts): RequestHandler {
       case 'remove':
       case 'refresh':
         return changed(act, String(of), parts)
-      case 'release':
-        return releaseSuites(asked, parts.delayed)
-      case 'changes':
-        return suiteChanges(asked, parts.delayed)
       case 'retention':
         return retentionAnswer(parts.retention, json === true)
       case 'reload':
@@ -90,7 +89,7 @@ export function control(parts: ControlParts): RequestHandler {
 async function changed(
   act: 'remove' | 'refresh',
   text: string,
-  { rules, store, negative, updates }: ControlParts,
+  { rules, store, negative, suites, updates }: ControlParts,
 ): Promise<CommandAnswer> {
   const chosen = selectionOf(text, rules())
   const proposed = async () => {
@@ -104,7 +103,7 @@ async function changed(
   const { files, bytes, left } =
     act === 'refresh'
       ? { ...(await refresh(store, chosen)), left: { contents: 0, bytes: 0 } }
-      : await remove(store, chosen, keys => updates.removed(keys))
+      : await remove(store, chosen, keys => suites.removed(keys))
   if (files === 0) {
     const none = `no stored file is meant by ${text}`
     const stay = store.unremovable

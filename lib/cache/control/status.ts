@@ -5,10 +5,9 @@
 import { count, countOf, elapsedText, percent, rate, size } from '../../figures.ts'
 import { formatAuthority } from '../../http/message/target.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import { reachableUrl, type ServiceState, serviceState } from '../operations/endpoint.ts'
-import type { OperationsSources } from '../operations/sources.ts'
-import { contradictionsText, delayText, sharedText } from '../operations/state-text.ts'
+import type { OperationsSources, StatusPart } from '../operations/sources.ts'
+import { contradictionsText } from '../operations/state-text.ts'
 import { hitRate, type StatisticsReport, trafficSaved } from '../stats/report.ts'
 import { type Counters, noCounters } from '../stats/statistics.ts'
 
@@ -22,7 +21,6 @@ export async function statusOf(sources: OperationsSources) {
   const { started, rates, connections, waitingForRate, arriving } = sources.activity()
   const { objects, bytes, filesystem } = await sources.usage()
   const unreferenced = sources.unreferenced()
-  const shared = sources.shared()
   return {
     version,
     state: is,
@@ -51,12 +49,6 @@ export async function statusOf(sources: OperationsSources) {
       received,
       ...(length !== undefined && { length }),
     })),
-    delayed: sources.suites().flatMap(({ name, delay }) => {
-      if (delay === undefined) return []
-      const { because } = delay.state.choice
-      const waiting = delay.state.waiting.length
-      return [{ suite: redactUrl(name), because, waiting, text: delayText(delay.state) }]
-    }),
     // Errors of archives: paths that indexes of one suite name with different contents.
     contradictions: sources.suites().flatMap(({ name, contradictions = [] }) =>
       contradictions.map(one => ({
@@ -74,7 +66,6 @@ export async function statusOf(sources: OperationsSources) {
         removed_bytes: unreferenced.removedBytes,
       },
     }),
-    ...(shared && { shared: { ...sharedFigures(shared), text: sharedText(shared) } }),
     store: {
       directory: config.cacheDirectory,
       files: objects,
@@ -85,18 +76,9 @@ export async function statusOf(sources: OperationsSources) {
   }
 }
 
-function sharedFigures(state: SharedState) {
-  const { url, resting, conditionalWrites, uploads, received, sent, wrong } = state
-  return {
-    url,
-    answers: resting === undefined,
-    conditional_writes: conditionalWrites,
-    uploads_waiting: uploads.waiting,
-    uploads_dropped: uploads.dropped,
-    received_bytes: received,
-    sent_bytes: sent,
-    wrong,
-  }
+/** What the features say in `cachesvc status`. */
+export function statusParts({ features }: OperationsSources): readonly StatusPart[] {
+  return features.flatMap(({ status }) => status?.() ?? [])
 }
 
 const states: Readonly<Record<ServiceState['is'], string>> = {
@@ -107,8 +89,8 @@ const states: Readonly<Record<ServiceState['is'], string>> = {
 
 const mostListed = 20
 
-export function statusText(status: Status): string {
-  const { state, because, downloads, store, unreferenced, shared } = status
+export function statusText(status: Status, parts: readonly StatusPart[]): string {
+  const { state, because, downloads, store, unreferenced } = status
   const line = (name: string, text: string) => `${name.padEnd(13)}${text}\n`
   const reasons = [...(because === undefined ? [] : [because]), ...status.cautions]
   const rows = downloads
@@ -142,15 +124,12 @@ export function statusText(status: Status): string {
     line('Downloads', downloads.length === 0 ? 'none' : `${count(downloads.length)} running`),
     ...rows,
     ...(more > 0 ? [line('', `and ${count(more)} more`)] : []),
-    ...status.delayed
-      .slice(0, mostListed)
-      .map(({ suite, text }, n) => line(n === 0 ? 'Delayed' : '', `${suite}: ${text}`)),
     ...status.contradictions
       .slice(0, mostListed)
       .map(({ suite, text }, n) => line(n === 0 ? 'Disputed' : '', `${suite}: ${text}`)),
     line('Store', `${countOf(store.files, 'file')}, ${size(store.bytes)}${free}`),
     line('', store.directory),
-    ...(shared === undefined ? [] : [line('Shared store', shared.text)]),
+    ...parts.flatMap(({ lines }) => lines.map(({ name, text }) => line(name, text))),
     ...(unreferenced === undefined
       ? []
       : [

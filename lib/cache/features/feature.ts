@@ -17,15 +17,18 @@ import type { Metrics } from '../../metrics.ts'
 import type { ExitCode } from '../../program.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
-import type { Updates } from '../answer/suite-updates.ts'
 import type { Config } from '../config/config.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
+import type { NearSource } from '../fetch/near-source.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
 import type { FeatureReport, HttpsPages } from '../operations/sources.ts'
 import type { Rules } from '../policy/policy.ts'
 import type { ReadableStore, Store } from '../store/store.ts'
-import type { Suite } from '../suites/generation.ts'
+import type { KnownSuite } from '../suites/generation.ts'
+import type { LiveSuites } from '../suites/suite.ts'
 import type { Suites } from '../suites/suites.ts'
+import type { GenerationChoice, OtherNodes } from '../suites/updates/places.ts'
+import type { Updates } from '../suites/updates/updates.ts'
 
 export interface Feature {
   /** The name of its folder. */
@@ -127,10 +130,30 @@ export interface Ground {
   readonly cacheDirectory: string
 }
 
-/** What the core needs of a feature while the parts that answer are made, and its moment to join them. */
+/** What the core needs of a feature while the parts that answer are made, and its moment to join them. Each place is called once. */
 export interface OpenFeature {
+  /** Makes the parts by which this node gets content and Release files from other nodes. Called before the first fetch. */
+  readonly share?: (parts: { readonly live: LiveSuites }) => Sharing
+  /** Chooses the generation of each suite that clients get. One feature can do so. */
+  readonly choose?: (parts: { readonly suites: Suites }) => GenerationChoice
   /** Called once, when the parts that answer are made and before a client is served. */
   readonly join?: (core: Core) => Joints | Promise<Joints>
+}
+
+/** The parts by which this node gets content and Release files from other nodes. */
+export interface Sharing {
+  /** A source of content that is asked before the origins. */
+  readonly nearer: NearSource
+  readonly others: OtherNodes
+  /**
+   * Makes the function that puts the Release file of the other nodes under its key. It answers undefined when the suite is not shared, and
+   * its promise never rejects.
+   */
+  readonly follow: (parts: {
+    readonly suites: Suites
+    readonly choice: GenerationChoice
+    readonly updates: Updates
+  }) => (key: string) => Promise<void> | undefined
 }
 
 /** The parts that answer requests, and those before them. */
@@ -156,7 +179,7 @@ export interface Joints {
   /** What pages show of the CA. */
   readonly https?: HttpsPages
   /** Called after a suite was adopted. */
-  readonly adopted?: (suite: Suite) => void
+  readonly adopted?: (suite: KnownSuite) => void
   /** The answers to commands that ask the running service, by the `do` of the request. */
   readonly answers?: Readonly<Record<string, CommandAnswering>>
   /** What pages, `status` and `explain` say of it. */

@@ -5,7 +5,7 @@ import type { StopStep } from '../../daemon.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import type { RefuseTunnel } from '../answer/connect.ts'
 import type { FeatureReport } from '../operations/sources.ts'
-import type { Suite } from '../suites/generation.ts'
+import type { KnownSuite } from '../suites/generation.ts'
 import type {
   CommandAnswering,
   Core,
@@ -26,7 +26,7 @@ export interface JoinedFeatures {
   readonly refuseTunnel: readonly RefuseTunnel[]
   /** The feature that intercepts HTTPS; its members are undefined without one. */
   readonly interception: Pick<Joints, 'interceptTunnel' | 'tlsListener' | 'https'>
-  readonly adopted: (suite: Suite) => void
+  readonly adopted: (suite: KnownSuite) => void
   /** Returns the problems, each in one sentence. */
   readonly reload: (authorities: readonly string[] | undefined) => readonly string[]
   readonly quiet: () => Promise<unknown>

@@ -10,7 +10,6 @@ import { resultInTime } from '../../async/deadline.ts'
 import type { Lifetime } from '../../async/lifetime.ts'
 import type { Fields } from '../../http/message/field.ts'
 import type { Logger } from '../../log/log.ts'
-import { recentEntries } from '../../recent.ts'
 import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
@@ -116,9 +115,16 @@ export interface GoneFilesParts {
   readonly ask: Ask
   /** The time after which an origin without a Release file of a suite is believed. */
   readonly goneAfter: () => Milliseconds
+  readonly releases: GoneReleases
 }
 
-const mostNoted = 1000
+/** The Release files that origins have no more. */
+export interface GoneReleases {
+  /** Notes that the origin has no Release file under this key. Returns since when, by `elapsed`; undefined when it had one until now. */
+  noteGone(key: string): Milliseconds | undefined
+  /** Notes that the origin does not say so of the Release file with this key. */
+  noteThere(key: string): void
+}
 
 /** For each Release file, the one that an archive without it still has. */
 const others: ReadonlyMap<string, string> = new Map([
@@ -129,8 +135,6 @@ const others: ReadonlyMap<string, string> = new Map([
 
 export class GoneFiles {
   readonly #parts: GoneFilesParts
-  /** The moments since which origins have had no Release file of a suite, by the keys of the stored files and by `elapsed`. */
-  readonly #since = recentEntries<string, Milliseconds>(mostNoted)
 
   constructor(parts: GoneFilesParts) {
     this.#parts = parts
@@ -142,7 +146,7 @@ export class GoneFiles {
     const { stored } = wanted
     if (stored === undefined) return first
     if (!isGone(first.response.status)) {
-      this.#since.delete(stored.key)
+      if (wanted.archive.kind === 'release') this.#parts.releases.noteThere(stored.key)
       return first
     }
     if (isOldVersion(wanted)) return first
@@ -153,7 +157,7 @@ export class GoneFiles {
   /** Throws a Failure when the origin is more likely broken than without the stored file. */
   async believe({ stored, uri, archive, via }: WantedFile, lifetime: Lifetime): Promise<void> {
     if (stored === undefined || archive.kind !== 'release') return
-    const { clock, log, ask, goneAfter } = this.#parts
+    const { clock, log, ask, goneAfter, releases } = this.#parts
     const end = uri.path.lastIndexOf('/') + 1
     const other = others.get(uri.path.slice(end))
     if (other === undefined) return
@@ -161,11 +165,9 @@ export class GoneFiles {
     const { response } = await askForHead(ask, { uri: place, stored: undefined, lifetime, via })
     response.content.close()
     if (response.status < 400) return
-    const now = clock.elapsed()
-    const since = this.#since.get(stored.key)
-    this.#since.set(stored.key, since ?? now)
+    const since = releases.noteGone(stored.key)
     const longestFault = goneAfter()
-    if (now - (since ?? now) >= longestFault) return
+    if (since === undefined ? longestFault <= 0 : clock.elapsed() - since >= longestFault) return
     if (since === undefined) {
       log.warn('the origin no longer has a Release file of a suite; the stored one is kept', {
         key: stored.key,

@@ -10,7 +10,7 @@ import { isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Listener, OperationsSources } from './sources.ts'
-import { behindCautions, delayCautions, originCautions } from './state-text.ts'
+import { behindCautions, originCautions } from './state-text.ts'
 
 /** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {
@@ -153,9 +153,8 @@ export function upkeepCautions(sources: UpkeepSources): readonly string[] {
   const stays = left.contents === 0 ? [] : [unremovableText(left, sources.config.cacheDirectory)]
   const suites = sources.suites()
   const origins = originCautions(sources.unconfirmed())
-  const delays = delayCautions(sources)
   const ofFeatures = featureCautions(sources, true)
-  return [...full, ...stays, ...origins, ...behindCautions(suites), ...delays, ...ofFeatures]
+  return [...full, ...stays, ...origins, ...behindCautions(suites), ...ofFeatures]
 }
 
 /** The cautions of the features: those about upkeep, or the others. */
@@ -169,7 +168,7 @@ function featureCautions(
 
 type UpkeepSources = Pick<
   OperationsSources,
-  'suites' | 'notDelayed' | 'unconfirmed' | 'nothingStored' | 'unremovable' | 'config' | 'features'
+  'suites' | 'unconfirmed' | 'nothingStored' | 'unremovable' | 'config' | 'features'
 >
 
 /** A text about contents that could not be removed, with the reason and the command that helps. */

@@ -13,8 +13,6 @@ import { type Authority, formatAuthority, type TargetUri } from '../../http/mess
 import type { JsonObject } from '../../json.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import { addressRefusal, signatureIsOfAnother, withoutFile } from '../answer/errors.ts'
-import type { SuiteDelays } from '../answer/suite-delays.ts'
-import type { Updates } from '../answer/suite-updates.ts'
 import { directoriesOf } from '../archive/path.ts'
 import {
   type AdmittedFile,
@@ -27,7 +25,6 @@ import {
   type FileDecision,
   fileOfItsDay,
 } from '../decide/decide.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
 import type { Mirrors } from '../fetch/mirrors.ts'
@@ -47,12 +44,20 @@ import {
 import { type Claim, type Signature, signerText } from '../suites/generation.ts'
 import type { UnnamedReason } from '../suites/must-be.ts'
 import type { Suites } from '../suites/suites.ts'
-import type { AnswerSource, ExplainedRequest, Explanation, RequestFate } from './sources.ts'
-import { delayText, sharedText, troubleText } from './state-text.ts'
+import type { GenerationChoice } from '../suites/updates/places.ts'
+import type { Updates } from '../suites/updates/updates.ts'
+import type {
+  AnswerSource,
+  ExplainedRequest,
+  Explanation,
+  FeatureReport,
+  RequestFate,
+} from './sources.ts'
+import { troubleText } from './state-text.ts'
 
 interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly updates?: DecisionParts['updates'] & Pick<Updates, 'refusal'>
-  readonly delays?: DecisionParts['delays'] & Pick<SuiteDelays, 'state' | 'foreseen'>
+  readonly delays?: DecisionParts['delays'] & Pick<GenerationChoice, 'foreseen'>
   readonly fetcher?: DecisionParts['fetcher'] & Pick<Fetcher, 'trouble'>
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */
@@ -64,10 +69,8 @@ interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   /** The last known addresses of a name if none of them is public; else none. */
   readonly refusedAddresses?: (authority: Authority) => readonly string[]
   readonly mirrors?: Pick<Mirrors, 'refusedRedirect'>
-  /** The state of the store that several nodes share; undefined without one. */
-  readonly shared?: SharedState | undefined
-  /** Whether the nodes share a file. */
-  readonly isShared?: (uri: TargetUri) => boolean
+  /** What the features say; undefined in a process that does not own the store. */
+  readonly features?: readonly FeatureReport[]
   readonly now: Milliseconds
 }
 
@@ -93,11 +96,16 @@ export function explanationText(findings: readonly Explanation[]): {
   return { text: lines.join(''), understood: findings[0]?.question !== notUnderstood }
 }
 
+/** What the features say of a file. */
+function findingsOf(
+  uri: TargetUri,
+  bytes: number | undefined,
+  { features = [] }: Pick<ExplainParts, 'features'>,
+): readonly Explanation[] {
+  return features.flatMap(({ findings }) => findings?.({ uri, bytes }) ?? [])
+}
+
 const notUnderstood = 'Asked for'
-const tooLarge =
-  'it is larger than 5 GiB, which is the most that one request to the shared store takes: each node fetches it'
-const notShared =
-  'not asked: files of an archive with `clients` or `credentials`, and targets with a query, are not shared'
 
 const byClient =
   'a request with Cookie, or with an Accept other than */*, is passed through with its own fields and not stored; so is one by another program than apt when the answer is a page (HTML, JSON, XML), or has a Vary that names a field of the request (own-fields)'
@@ -303,10 +311,7 @@ function findOrigin({ file, admission }: AdmittedFile, parts: ExplainParts, find
   if (others.length > 0) {
     find('When it fails', others.map(one => formatAuthority(one, one.scheme)).join(', '))
   }
-  if (parts.shared !== undefined) {
-    const isShared = parts.isShared?.(uri) === true
-    find('Shared store', isShared ? sharedText(parts.shared) : notShared)
-  }
+  for (const { question, answer } of findingsOf(uri, undefined, parts)) find(question, answer)
 }
 
 /** The key of the file, and what is stored under it. */
@@ -345,8 +350,10 @@ function findSuite(
   for (const at of archive.kind === 'pool' ? [] : directoriesOf(key)) {
     const refusal = parts.updates?.refusal(at)
     if (refusal !== undefined) find('Kept', refusal)
-    const delay = parts.delays?.state(at)
-    if (delay !== undefined) find('Delayed', delayText(delay))
+    for (const { suite } of parts.features ?? []) {
+      const remark = suite?.(at, { counts: false })
+      if (remark !== undefined) find(remark.label, remark.text)
+    }
   }
   const entry = stored === 'unreadable' ? undefined : stored
   if (must?.is === 'named') findClaim(must.claim, entry, find)
@@ -355,9 +362,7 @@ function findSuite(
   } else if (must?.is === 'awaited') find('Must be', 'what an index says that is being read')
   else if (must?.is === 'unnamed') find('Not compared', unnamedTexts[must.because])
   const bytes = must?.claim?.size ?? entry?.size ?? 0
-  if (parts.isShared?.(uri) === true && bytes > (parts.shared?.largest ?? bytes)) {
-    find('Not shared', tooLarge)
-  }
+  for (const { question, answer } of findingsOf(uri, bytes, parts)) find(question, answer)
 }
 
 const unnamedTexts: Readonly<Record<UnnamedReason, string>> = {

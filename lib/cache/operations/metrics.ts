@@ -5,7 +5,6 @@
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Exchange } from '../../http/message/message.ts'
 import { type LabelNames, type MetricFacts, Metrics, measureProcess } from '../../metrics.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import { isGone } from '../fetch/revalidation.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Outcome } from '../rfc9111/outcome.ts'
@@ -29,8 +28,6 @@ const gauges = {
   suites_behind: 'Suites whose clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
   unconfirmed_origins: 'Origins that have confirmed nothing for ten minutes while clients asked.',
-  waiting_generations:
-    'Generations of suites that a delay or a hold of their archive keeps from clients.',
   refused_signatures:
     'Suites whose signature apt refuses by now: its policy has ended an algorithm, or the key has expired.',
   store_writable:
@@ -51,39 +48,6 @@ export interface SuiteBehind {
 export interface SignatureOfSuite extends SignatureEnd {
   readonly suite: string
 }
-
-type SharedFigure = readonly [name: string, help: string, read: (state: SharedState) => number]
-
-const sharedGauges: readonly SharedFigure[] = [
-  [
-    'resting',
-    '1 while the shared store is not asked, because it has not answered lately.',
-    ({ resting }) => Number(resting !== undefined),
-  ],
-  [
-    'conditional_writes',
-    '1 when the shared store obeys conditions of writes, so that of two nodes that write a suite at once one notices the other.',
-    ({ conditionalWrites }) => Number(conditionalWrites === 'on'),
-  ],
-  ['uploads_waiting', 'Files that wait to be uploaded.', ({ uploads }) => uploads.waiting],
-]
-
-const sharedCounters: readonly SharedFigure[] = [
-  ['received_bytes', 'Bytes of contents read from the shared store.', ({ received }) => received],
-  ['sent_bytes', 'Bytes of contents written to the shared store.', ({ sent }) => sent],
-  ['uploads', 'Files uploaded.', ({ uploads }) => uploads.done],
-  [
-    'uploads_dropped',
-    'Files not uploaded because too many waited.',
-    ({ uploads }) => uploads.dropped,
-  ],
-  [
-    'wrong_content',
-    'Contents of the shared store that were not what their digest says, and were removed from it.',
-    ({ wrong }) => wrong,
-  ],
-  ['renewed', 'Objects whose time in the shared store was begun again.', ({ renewed }) => renewed],
-]
 
 /** The most suites with figures of their own. Clients choose the names of suites, so there must be a bound. */
 const mostSuites = 20
@@ -196,7 +160,6 @@ export class CacheMetrics {
       () => [],
     )
     metrics.readUnconfirmed(() => [])
-    metrics.readShared(() => undefined)
     more(metrics.registry)
     return metrics.#metrics.list()
   }
@@ -275,31 +238,6 @@ export class CacheMetrics {
             labels: { origin, because },
             value: Math.round(lasts / 1000),
           })),
-    )
-  }
-
-  readShared(shared: () => SharedState | undefined): void {
-    const of = (read: (state: SharedState) => number) => () => {
-      const state = shared()
-      return state === undefined ? 0 : read(state)
-    }
-    for (const [name, help, read] of sharedGauges) {
-      this.#metrics.reading({ name: `cachesvc_shared_store_${name}`, help }, of(read))
-    }
-    for (const [name, help, read] of sharedCounters) {
-      this.#metrics.total({ name: `cachesvc_shared_store_${name}_total`, help }, of(read))
-    }
-    this.#metrics.readings(
-      {
-        name: 'cachesvc_shared_store_requests_total',
-        help: 'Requests to the shared store by operation and by what came of them: done, absent, precondition, unsupported, denied, full, failed or away.',
-        labels: ['operation', 'outcome'],
-        type: 'counter',
-      },
-      () =>
-        [...(shared()?.requests ?? [])].flatMap(([operation, outcomes]) =>
-          [...outcomes].map(([outcome, value]) => ({ labels: { operation, outcome }, value })),
-        ),
     )
   }
 

@@ -4,13 +4,10 @@
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import type { ParentState } from '../../http/client/dialling/parents.ts'
 import type { Fields } from '../../http/message/field.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import type { JsonObject } from '../../json.ts'
-import type { DelayState } from '../answer/suite-delays.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
 import type { Config } from '../config/config.ts'
 import type { ContentSource } from '../decide/decide.ts'
-import type { ChangeCount } from '../features/delay/changes.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import type { IncomingFile } from '../fetch/fetch-outcome.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
 import type { UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
@@ -22,6 +19,7 @@ import type { Health } from '../store/disk/health.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Generation } from '../suites/generation.ts'
 import type { UnreferencedFigures } from '../suites/unreferenced.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
 
 /** Returns a value, or a promise of it. The pages call it once for each request. */
 type Source<Value> = () => Value | Promise<Value>
@@ -57,13 +55,10 @@ export interface OperationsSources {
   readonly nothingStored: () => string | undefined
   /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
-  readonly shared: () => SharedState | undefined
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]
   /** The origins that have confirmed nothing for ten minutes while clients asked. */
   readonly unconfirmed: () => readonly UnconfirmedOrigin[]
-  /** The suites on which a delay or a hold has no effect, because they are not adopted. */
-  readonly notDelayed: () => readonly string[]
   /** The metrics in the Prometheus text format 0.0.4. */
   readonly metrics: Source<string>
   readonly certificate: Source<Buffer | undefined>
@@ -139,15 +134,6 @@ export interface SuiteState
   readonly behind: ReleaseBehind | undefined
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   readonly refusal?: string | undefined
-  /** The generations that a delay or a hold keeps from clients; undefined when the archive has neither. */
-  readonly delay?: DelayOfSuite | undefined
-}
-
-/** The generations of a suite that a delay or a hold keeps from clients. */
-interface DelayOfSuite {
-  readonly state: DelayState
-  /** The number of packages that the newest waiting generation changes. Undefined until they are counted; a call starts the count. */
-  readonly changes: () => ChangeCount | 'unknown' | undefined
 }
 
 /** The request that is explained: a GET without fields of a client that is not named, where nothing else is said. */
@@ -193,6 +179,25 @@ export interface FeatureReport {
   readonly stays?: () => readonly string[]
   /** Its sections of the cache page, which come last there. */
   readonly sections?: () => readonly PageSection[]
+  /**
+   * What it says of an adopted suite, for the cache page and `explain`. With `counts` it may begin to count in the background what it says
+   * the next time.
+   */
+  readonly suite?: (at: string, options: { readonly counts: boolean }) => SuiteRemark | undefined
+  /** What `explain` says of a file. `bytes` is its size, where that is known. */
+  readonly findings?: (file: ExplainedFile) => readonly Explanation[]
+}
+
+/** A word such as `Delayed`, and what it means for a suite now. */
+export interface SuiteRemark {
+  readonly label: string
+  readonly text: string
+}
+
+/** A file that `explain` tells of. */
+export interface ExplainedFile {
+  readonly uri: TargetUri
+  readonly bytes: number | undefined
 }
 
 export interface StatusPart {

@@ -1,18 +1,13 @@
 /**
- * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, because it is behind or a
- * delay or a hold applies, and the state of the store that several nodes share.
+ * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, and which origins
+ * confirm nothing.
  */
-import { formatDuration } from '../../config/units.ts'
-import { count, countOf, elapsedText, moment, size } from '../../figures.ts'
+import { countOf, elapsedText } from '../../figures.ts'
 import { redactUrl } from '../../log/redact.ts'
-import type { DelayState } from '../answer/suite-delays.ts'
-import type { ReleaseBehind } from '../answer/suites-behind.ts'
-import type { ChangeCount } from '../features/delay/changes.ts'
-import { ripeMoment } from '../features/delay/delay.ts'
-import type { SharedState } from '../features/shared/shared-store.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
-import type { OperationsSources, SuiteState } from './sources.ts'
+import type { ReleaseBehind } from '../suites/updates/updates.ts'
+import type { SuiteState } from './sources.ts'
 
 /** The reason, for how long it has held, and the files that are missing. */
 export function behindText({ because, lasts, missing }: ReleaseBehind): string {
@@ -76,100 +71,10 @@ export function contradictionsText({ count: files, examples }: Contradictions): 
   return `${first.indexes.join(' and ')} name different contents for ${first.path}${more}, which is an error of the archive`
 }
 
-/** The generation that clients get with the reason, and those that wait with their times. */
-export function delayText(state: DelayState, changes?: ChangeCount | 'unknown'): string {
-  return [restraintText(state), givenText(state), waitingText(state), changesText(changes)]
-    .filter(text => text !== '')
-    .join('; ')
-}
-
-/** One sentence for each suite whose clients get an expiring generation, and for each suite on which a delay has no effect. */
-export function delayCautions({
-  suites,
-  notDelayed,
-}: Pick<OperationsSources, 'suites' | 'notDelayed'>): readonly string[] {
-  const expiring = suites()
-    .filter(({ delay }) => delay?.state.choice.expires === true)
-    .map(
-      ({ name }) =>
-        `clients of ${redactUrl(name)} get a Release file whose Valid-Until is near or past, because of its delay or hold`,
-    )
-  const without = notDelayed().map(
-    name =>
-      `the delay or hold of ${redactUrl(name)} has no effect: its Release file may not be adopted, as the log says`,
-  )
-  return firstSuites([...expiring, ...without], 'and')
-}
-
 const mostSuites = 5
 
 /** The first sentences, and one for the suites beyond the bound. */
-function firstSuites(all: readonly string[], and: string): readonly string[] {
+export function firstSuites(all: readonly string[], and: string): readonly string[] {
   const more = all.length - mostSuites
   return more > 0 ? [...all.slice(0, mostSuites), `${and} ${countOf(more, 'suite')} more`] : all
-}
-
-function restraintText({ restraint: { delay, hold }, open }: DelayState): string {
-  const delayed = delay > 0 ? [`delay of ${formatDuration(delay)}`] : []
-  const held =
-    hold === undefined ? [] : [`hold at ${new Date(hold - 1).toISOString().slice(0, 10)}`]
-  const all = [...delayed, ...held].join(', ')
-  if (open === undefined) return all
-  return `${all}, open until ${moment(open.until)} by ${open.by}${reasonText(open.reason)}`
-}
-
-function givenText({ given, choice, date, restraint: { hold } }: DelayState): string {
-  const { permission } = given ?? {}
-  const by = permission === undefined ? '' : ` by ${permission.by}${reasonText(permission.reason)}`
-  const words = `clients get ${givenWords[given?.because ?? 'first']}${by}`
-  if (hold !== undefined && date !== undefined && date >= hold) {
-    return `${words}, which is later than the hold: what clients have got is not taken back`
-  }
-  return choice.expires ? `${words}, whose Valid-Until is near or past` : words
-}
-
-const givenWords = {
-  first: 'the first one seen',
-  ripe: 'one that was old enough',
-  released: 'one that was let through',
-  expiring: 'one ahead of its time, because the earlier one was about to expire',
-} as const
-
-function waitingText({ waiting, restraint, choice, now }: DelayState): string {
-  const [next] = waiting
-  if (next === undefined) return 'no newer one is waiting'
-  const which = next.date === undefined ? 'an undated one' : `that of ${moment(next.date)}`
-  const left = ripeMoment(next, restraint) - now
-  const when = choice.because === 'held' || left <= 0 ? '' : `, to be given in ${elapsedText(left)}`
-  const seen = `first seen ${elapsedText(Math.max(0, now - next.seen))} ago`
-  const one = `${which} waits, ${seen}${when}`
-  return waiting.length === 1
-    ? one
-    : `${countOf(waiting.length, 'generation')} wait, the next first: ${one}`
-}
-
-function changesText(changes: ChangeCount | 'unknown' | undefined): string {
-  if (changes === undefined || changes === 'unknown') return ''
-  const { packages, added, removed } = changes
-  return `the newest changes ${countOf(packages, 'package')}, ${count(added)} new and ${count(removed)} gone among them`
-}
-
-function reasonText(reason: string): string {
-  return reason === '' ? '' : ` (${reason})`
-}
-
-/** One line that says whether the store answers, how many bytes were read and written, and how many uploads wait. */
-export function sharedText(state: SharedState): string {
-  const { url, resting, unwritable, conditionalWrites, uploads, received, sent, wrong } = state
-  const ill = resting ?? unwritable
-  const known = resting === undefined ? 'answers' : 'is not asked now'
-  return [
-    `${url} ${known}${ill === undefined ? '' : ` (${ill})`}`,
-    `${size(received)} read and ${size(sent)} written`,
-    `${countOf(uploads.waiting, 'upload')} waiting${uploads.dropped === 0 ? '' : `, ${count(uploads.dropped)} given up`}`,
-    ...(wrong === 0 ? [] : [`${countOf(wrong, 'content')} found wrong and removed`]),
-    ...(conditionalWrites === 'off'
-      ? ['no conditional writes, so of two nodes that write a suite at once the later one wins']
-      : []),
-  ].join('; ')
 }

@@ -3,7 +3,7 @@
  * file has come meanwhile.
  *
  * # The update of an adopted suite, step by step
- * 1. A client asks for the Release file. `Updates.check` (answer/suite-updates.ts) asks the origin. A new Release file is stored under a
+ * 1. A client asks for the Release file. `Updates.check` (suites/updates.ts) asks the origin. A new Release file is stored under a
  *    key of its own, and so is the Release.gpg of a Release: clients still get the old ones.
  * 2. `Adoptions.prepare`: the thread (adopt.ts) judges the new Release file and answers which of the files that
  *    clients use (`InUse.since`) it names and the store lacks. If it may not be adopted, clients keep the old one.
@@ -20,7 +20,6 @@
 import { day, type Milliseconds } from '../../async/clock.ts'
 import { explainError } from '../../errors.ts'
 import { formatDate } from '../../http/message/date.ts'
-import { recentEntries } from '../../recent.ts'
 import { packageIndexOf } from '../archive/path.ts'
 import type { Reading } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -30,17 +29,19 @@ import {
   type Content,
   type Generation,
   generationOf,
+  type KnownSuite,
   keysOf,
   type ListedContent,
   type ReleaseFile,
   releasesOf,
   type Signature,
-  type Suite,
   type SuitePolicy,
   sameContents,
   withNextGeneration,
 } from './generation.ts'
 import type { AdoptedParts, AdoptedSuites } from './known-suites.ts'
+import type { LiveSuites } from './suite.ts'
+import type { SuiteEvent } from './suite-life.ts'
 import { mostTableBytes } from './table.ts'
 import { AdoptionThreads } from './thread.ts'
 
@@ -55,10 +56,14 @@ export interface SuiteMeans extends AdoptedParts {
 }
 
 interface AdoptionsParts extends SuiteMeans, AdoptedSuites {
+  readonly live: LiveSuites
   readonly asked: AskedIndexes
   /** Called after each adoption, with the suite unless it was forgotten. */
-  readonly onAdopted: (suite?: Suite) => void
+  readonly onAdopted: (suite?: KnownSuite) => void
 }
+
+/** The events after which a suite is adopted. */
+export type ArrivalEvent = Extract<SuiteEvent, 'release-came' | 'index-came'>
 
 interface UnderWay {
   readonly done: Promise<void>
@@ -75,29 +80,11 @@ const mostWaiting = 256
 
 /** A failed adoption is not tried again with the same Release files for this time. It is short, because a file may just be late. */
 const pauseAfterFailure: Milliseconds = 30_000
-/** Failed adoptions, and suites with problems, are remembered up to this number. */
-const mostNoted = 1000
-
-interface Failed {
-  /** SHA-256 of the Release files and the detached signature. */
-  readonly digests: readonly string[]
-  /** The moment until which the adoption is not tried again, by `elapsed`. */
-  readonly until: Milliseconds
-}
-
 export class Adoptions {
   readonly #parts: AdoptionsParts
   readonly #threads: AdoptionThreads
   readonly #inUse: InUse
   readonly #underWay = new Map<string, UnderWay>()
-  /** Suites whose last adoption failed, by the keys of their directories. */
-  readonly #failed = recentEntries<string, Failed>(mostNoted)
-  /** Suites for which the log has already said that an index is not read. */
-  readonly #saidNotRead = recentEntries<string, true>(mostNoted)
-  /** The contradictions of suites of which the log has told, by the keys of their directories. */
-  readonly #saidContradictions = recentEntries<string, string>(mostNoted)
-  /** The reason in words why the last Release file of a suite was not adopted, by the key of the suite's directory. */
-  readonly #refusals = recentEntries<string, string>(mostNoted)
   #removing: Promise<void> = Promise.resolve()
   #closed = false
 
@@ -108,19 +95,23 @@ export class Adoptions {
   }
 
   /** Adopts the suite in the directory with this key, at once or after the adoption that is under way. */
-  queue(at: string): void {
-    const underWay = this.#waits(at)
+  queue(at: string, because: ArrivalEvent = 'release-came'): void {
+    const underWay = this.#waits(at, because)
     if (underWay !== undefined) underWay.again = true
   }
 
   /** Counts the suite as being adopted until `stored` has settled, because the arriving file will queue an adoption when it is stored. */
-  expect(at: string, stored: Promise<unknown>): void {
-    this.#waits(at)?.arriving.push(stored)
+  expect(at: string, because: ArrivalEvent, stored: Promise<unknown>): void {
+    this.#waits(at, because)?.arriving.push(stored)
   }
 
-  #waits(at: string): UnderWay | undefined {
+  #waits(at: string, because: ArrivalEvent): UnderWay | undefined {
     const running = this.#underWay.get(at)
-    if (running !== undefined || this.#closed || this.#underWay.size >= mostWaiting) return running
+    if (running === undefined && (this.#closed || this.#underWay.size >= mostWaiting)) {
+      return undefined
+    }
+    this.#parts.live.of(at).note(because)
+    if (running !== undefined) return running
     const underWay: UnderWay = {
       again: false,
       arriving: [],
@@ -130,22 +121,16 @@ export class Adoptions {
     return underWay
   }
 
-  /** Forgets the generations of a suite, and adopts its stored files like those of a new suite. */
+  /** Forgets all that is known of a suite, and adopts its stored files like those of a new suite. */
   async forget(at: string): Promise<void> {
-    this.#failed.delete(at)
-    await this.#parts.known.forget(at)
+    await this.#parts.live.forget(at)
     this.queue(at)
   }
 
   /** Adopts a suite after a Release file with this SHA-256 has come, unless an adoption has failed with that file lately. */
   came(at: string, digest: string): void {
-    const { digests = [], until = 0 } = this.#failed.get(at) ?? {}
+    const { digests = [], until = 0 } = this.#parts.live.of(at).failed ?? {}
     if (!digests.includes(digest) || this.#parts.clock.elapsed() >= until) this.queue(at)
-  }
-
-  /** The reason in words why the last Release file of a suite was not adopted; undefined when it was adopted. */
-  refusal(at: string): string | undefined {
-    return this.#refusals.get(at)
   }
 
   /** Settles when the adoption of the suite with this directory has ended; undefined when none is under way. */
@@ -190,12 +175,15 @@ export class Adoptions {
         this.#parts.log.warn('a suite could not be adopted', { suite: at, because })
     } finally {
       this.#underWay.delete(at)
+      const suite = this.#parts.live.of(at)
+      if (suite.known === undefined) suite.note('unadoptable')
+      else suite.note('adopted')
       if (this.#underWay.size === 0) this.#removing = this.#clear()
     }
   }
 
   async #adopt(at: string): Promise<void> {
-    const { known, log, clock, policyOf, onAdopted } = this.#parts
+    const { known, live, log, clock, policyOf, onAdopted } = this.#parts
     await this.#removing
     await known.readOn()
     const policy = policyOf(at)
@@ -203,23 +191,25 @@ export class Adoptions {
     if (releases === 'unreadable') return this.#notRead(at)
     const suite = known.at(at)
     if (policy === undefined || releases.length === 0) {
-      if (policy === undefined || !this.#parts.store.incomplete) await known.forget(at)
+      if (policy === undefined || !this.#parts.store.incomplete) await live.forget(at)
+      if (suite !== undefined && policy === undefined) live.of(at).isUncompared = true
       return onAdopted()
     }
+    const memory = live.of(at)
     const [adopted] = suite?.generations ?? []
     const begun = clock.elapsed()
     // The adoption counts as failed until it has succeeded.
-    this.#failed.set(at, {
+    memory.failed = {
       digests: releases.flatMap(({ digest, signedBy }) => [digest, signedBy?.digest ?? digest]),
       until: begun + pauseAfterFailure,
-    })
+    }
     const job = { at, releases, policy, adopted: barOf(suite, releases, policy) }
     let { generation: found, unknown = [], distrusted } = await this.#work(job)
     if (found === undefined) return this.#distrust(at, policy, distrusted)
     const sha256s = await this.#inUse.sha256s(at, unknown, adopted)
     if (sha256s === 'unreadable') return this.#notRead(at)
     if (sha256s.size > 0) found = (await this.#work({ ...job, sha256s })).generation ?? found
-    this.#failed.delete(at)
+    memory.failed = undefined
     const contents = await this.#inUse.among(at, found, adopted)
     if (contents === 'unreadable') return this.#notRead(at)
     const generation = { ...found, contents }
@@ -232,7 +222,7 @@ export class Adoptions {
       days: this.#parts.snapshotDays(),
       policy,
     })
-    await known.put(next)
+    await live.adopted(next)
     onAdopted(next)
     await this.#anchor(at, generation)
     const { signature, release, indexes } = generation
@@ -251,8 +241,9 @@ export class Adoptions {
   /** Says once for each set of contradictions that indexes of a suite disagree, because the owner of the archive wants to know. */
   #warnOfContradictions(at: string, { contradictions = [] }: Generation): void {
     const names = contradictions.map(one => one.names).join(' ')
-    if (names === '' || this.#saidContradictions.get(at) === names) return
-    this.#saidContradictions.set(at, names)
+    const { said } = this.#parts.live.of(at)
+    if (names === '' || said.contradictions === names) return
+    said.contradictions = names
     const { path = '', indexes = [] } = contradictions[0]?.examples[0] ?? {}
     this.#parts.log.warn('indexes of a suite contradict each other', {
       suite: at,
@@ -339,15 +330,15 @@ export class Adoptions {
       // The thread may have made tables, also when nothing comes of the adoption in the end.
       .finally(() => tables.readAgain())
     const { generation, missing, refused, notRead = [] } = adoption
-    if (generation === undefined && missing === undefined) {
-      this.#refusals.set(job.at, refused.join('; '))
-    } else this.#refusals.delete(job.at)
+    const suite = this.#parts.live.of(job.at)
+    const isRefused = generation === undefined && missing === undefined
+    suite.refusal = isRefused ? refused.join('; ') : undefined
     for (const because of refused) {
       log.warn('verification of a suite', { suite: job.at, because })
     }
     const [first] = notRead
-    if (first !== undefined && !this.#saidNotRead.has(job.at)) {
-      this.#saidNotRead.set(job.at, true)
+    if (first !== undefined && !suite.said.notRead) {
+      suite.said.notRead = true
       const { path, because } = first
       const index = `${job.at}/${path}`
       log.warn('an index is served and not read, so files are not compared with it', {
@@ -381,11 +372,11 @@ export class Adoptions {
 
   /** Forgets the suites whose Release files are gone, and removes the tables no suite needs. */
   async #clear(): Promise<void> {
-    const { known, tables, store } = this.#parts
+    const { known, live, tables, store } = this.#parts
     if (this.#closed) return
     for (const { at } of store.incomplete ? [] : known.all) {
       const releases = await this.#releases(at)
-      if (releases !== 'unreadable' && releases.length === 0) await known.forget(at)
+      if (releases !== 'unreadable' && releases.length === 0) await live.forget(at)
     }
     const needed = known.tables()
     if (known.complete) await tables.keepOnly(needed)
@@ -399,7 +390,7 @@ export class Adoptions {
  * signature is required, the adopted generation always counts.
  */
 function barOf(
-  suite: Suite | undefined,
+  suite: KnownSuite | undefined,
   releases: readonly ReleaseFile[],
   { verify }: SuitePolicy,
 ): Generation | undefined {

@@ -158,7 +158,7 @@ export interface SuitePolicy {
 }
 
 /** A suite with its generations, the adopted one first. */
-export interface Suite {
+export interface KnownSuite {
   /** The key of its directory, without a slash at the end. */
   readonly at: string
   readonly generations: readonly Generation[]
@@ -237,8 +237,18 @@ function directoryOf(path: string): string {
 }
 
 /** The decoded URL of a suite's directory. */
-export function baseOf({ at }: Pick<Suite, 'at'>): string {
+export function baseOf({ at }: Pick<KnownSuite, 'at'>): string {
   return decodedUrl(at) ?? at
+}
+
+/** A Release file that may be adopted, with its detached signature if it has one. */
+export function releaseFile(
+  { key, digest, size }: Content & { readonly key: string },
+  signature: Content | undefined,
+): ReleaseFile {
+  const name = key.endsWith('/InRelease') ? 'InRelease' : 'Release'
+  const signedBy = signature && { digest: signature.digest, size: signature.size }
+  return { name, digest, size, ...(signedBy && { signedBy }) }
 }
 
 /** The Release files of a generation, the adopted one first. */
@@ -252,7 +262,7 @@ export function releaseIn(generation: Generation, digest?: string): ReleaseFile 
 }
 
 /** The generation whose Release file has this SHA-256. */
-export function generationOf(suite?: Suite, release?: string): Generation | undefined {
+export function generationOf(suite?: KnownSuite, release?: string): Generation | undefined {
   return suite?.generations.find(generation => releaseIn(generation, release) !== undefined)
 }
 
@@ -261,17 +271,17 @@ export function generationOf(suite?: Suite, release?: string): Generation | unde
  * last `days` the last adopted generation of each day (UTC).
  */
 export function withNextGeneration(
-  suite: Suite | undefined,
+  suite: KnownSuite | undefined,
   {
     at,
     next,
     days,
     policy,
-  }: Pick<Suite, 'at' | 'policy'> & {
+  }: Pick<KnownSuite, 'at' | 'policy'> & {
     readonly next: Generation
     readonly days: number
   },
-): Suite {
+): KnownSuite {
   const before = suite?.generations ?? []
   const [head] = before
   const isNext = (one: Generation): boolean =>
@@ -305,7 +315,7 @@ export function withNextGeneration(
 }
 
 /** When a generation that is adopted now was first seen, and the latest Date before it. Empty when it never waited. */
-function sightOf(next: Generation, { waiting = [], given = {} }: Partial<Suite> = {}): Age {
+function sightOf(next: Generation, { waiting = [], given = {} }: Partial<KnownSuite> = {}): Age {
   const isNext = ({ digest }: Pick<GivenGeneration, 'digest'>): boolean =>
     releaseIn(next, digest) !== undefined
   const { seen, dateBefore } = Object.values(given).find(isNext) ?? {}
@@ -333,18 +343,21 @@ export function isNewer(
 }
 
 /** The adopted generation of a suite at a moment; undefined when the moment is before the oldest kept generation. */
-export function generationAt({ generations }: Suite, moment: Milliseconds): Generation | undefined {
+export function generationAt(
+  { generations }: KnownSuite,
+  moment: Milliseconds,
+): Generation | undefined {
   return generations.find(({ adopted }) => adopted <= moment)
 }
 
 const version = 1
 
-export function encodeSuite(suite: Suite): string {
+export function encodeSuite(suite: KnownSuite): string {
   return `${JSON.stringify({ version, ...suite })}\n`
 }
 
 /** The suite in a file; undefined when the file is damaged or of another version. */
-export function decodeSuite(text: string): Suite | undefined {
+export function decodeSuite(text: string): KnownSuite | undefined {
   const value = parsedJson(text)
   if (!isRecord(value)) return undefined
   const { version: written, ...suite } = value
@@ -455,6 +468,6 @@ const hasMembersOfSuite = recordOf({
   ),
 })
 
-function isSuite(value: unknown): value is Suite {
+function isSuite(value: unknown): value is KnownSuite {
   return hasMembersOfSuite(value)
 }

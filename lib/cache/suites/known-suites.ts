@@ -15,15 +15,15 @@ import {
   decodeSuite,
   encodeSuite,
   type Generation,
+  type KnownSuite,
   releasesOf,
-  type Suite,
 } from './generation.ts'
 import { namesFrom, nameText } from './table.ts'
 import { readSmall, Tables } from './tables.ts'
 
 /** An index that may name a file, with the generation that has the index. */
 export interface Source {
-  readonly suite: Suite
+  readonly suite: KnownSuite
   readonly generation: Generation
   readonly table: string
 }
@@ -37,9 +37,9 @@ const mostBytes = 16 * 1024 * 1024
 export class KnownSuites {
   readonly #parts: Surroundings
   /** Suites by the key of their directory; the suite adopted longest ago is the first. */
-  readonly #suites = new Map<string, Suite>()
+  readonly #suites = new Map<string, KnownSuite>()
   /** Suites by the decoded URL of their directory. */
-  readonly #bases = new Map<string, Suite>()
+  readonly #bases = new Map<string, KnownSuite>()
   readonly #sources = new Map<string, Source[]>()
   readonly #named = new Set<string>()
   /** The names of paths on which indexes of one suite disagree, by the decoded URL at which the paths begin. */
@@ -73,7 +73,7 @@ export class KnownSuites {
     const unreadable = (error: unknown): void => {
       log.warn('cannot read what is known of suites', { because: explainError(error) })
     }
-    const found: Suite[] = []
+    const found: KnownSuite[] = []
     try {
       const names = this.#listed ? [] : await disk.names(layout.suites)
       for (const name of names) if (name.endsWith(suffix)) this.#unread.add(name)
@@ -92,14 +92,14 @@ export class KnownSuites {
       }
     }
     const suites = [...found.filter(({ at }) => !this.#suites.has(at)), ...this.#suites.values()]
-    const adopted = ({ generations }: Suite): number => generations[0]?.adopted ?? 0
+    const adopted = ({ generations }: KnownSuite): number => generations[0]?.adopted ?? 0
     suites.sort((a, b) => adopted(a) - adopted(b))
     this.#suites.clear()
     for (const suite of suites) this.#suites.set(suite.at, suite)
     this.#index()
   }
 
-  get all(): readonly Suite[] {
+  get all(): readonly KnownSuite[] {
     return [...this.#suites.values()]
   }
 
@@ -107,12 +107,12 @@ export class KnownSuites {
     return this.#suites.size
   }
 
-  at(key: string): Suite | undefined {
+  at(key: string): KnownSuite | undefined {
     return this.#suites.get(key)
   }
 
   /** The suite whose directory has the file with this decoded URL, and the path of the file from there. */
-  above(name: string): { readonly suite: Suite; readonly path: string } | undefined {
+  above(name: string): { readonly suite: KnownSuite; readonly path: string } | undefined {
     for (const base of directoriesOf(name)) {
       const suite = this.#bases.get(base)
       if (suite !== undefined) return { suite, path: name.slice(base.length + 1) }
@@ -154,20 +154,23 @@ export class KnownSuites {
     ])
   }
 
-  async put(suite: Suite): Promise<void> {
+  async put(suite: KnownSuite): Promise<void> {
     this.#suites.delete(suite.at)
     this.#suites.set(suite.at, suite)
     this.#index()
     await this.#write(suite.at)
-    if (this.#suites.size <= mostSuites) return
+  }
+
+  /** The suite to forget when too many are known; undefined when they are not. */
+  excess(): KnownSuite | undefined {
+    if (this.#suites.size <= mostSuites) return undefined
     // A forgotten suite with a delay would give its newest Release file at once, so suites without a delay are forgotten first.
-    const delayed = ({ given }: Suite): boolean => given !== undefined
-    const oldest = this.all.find(one => !delayed(one)) ?? this.all[0]
-    if (oldest !== undefined) await this.forget(oldest.at)
+    const delayed = ({ given }: KnownSuite): boolean => given !== undefined
+    return this.all.find(one => !delayed(one)) ?? this.all[0]
   }
 
   /** Notes why clients do not get the newest generation of a suite. */
-  async note(at: string, state: Partial<Omit<Suite, 'at' | 'generations'>>): Promise<void> {
+  async note(at: string, state: Partial<Omit<KnownSuite, 'at' | 'generations'>>): Promise<void> {
     const suite = this.#suites.get(at)
     if (suite === undefined) return
     const next = { ...suite, ...state }

@@ -12,7 +12,7 @@ import type { Milliseconds } from '../../async/clock.ts'
 import { decodedUrl, packageIndexOf, suiteOfRelease } from '../archive/path.ts'
 import { indexChoices, rootsOf } from '../archive/suite-layout.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
-import { baseOf, generationOf, type ListedContent, type Suite } from './generation.ts'
+import { baseOf, generationOf, type KnownSuite, type ListedContent } from './generation.ts'
 import { type AdoptedSuites, type Source, standingOf } from './known-suites.ts'
 import { groupsOf, type OtherIndex, type StoredPackage } from './past-names.ts'
 import { pathName, type Table } from './table.ts'
@@ -134,7 +134,7 @@ export function otherIndexName({ digests, below }: OtherIndex): string {
 }
 
 /** The decoded URL of the directory with the packages of a suite. */
-function packagesOf(suite: Pick<Suite, 'at'>): string {
+function packagesOf(suite: Pick<KnownSuite, 'at'>): string {
   const base = baseOf(suite)
   return rootsOf(base)[0] ?? base
 }

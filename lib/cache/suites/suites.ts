@@ -17,7 +17,7 @@ import {
 } from '../archive/path.ts'
 import type { Entry } from '../store/entry.ts'
 import type { ContentStanding } from '../store/retention-rules.ts'
-import { Adoptions, type SuiteMeans } from './adoptions.ts'
+import { Adoptions, type ArrivalEvent, type SuiteMeans } from './adoptions.ts'
 import { AskedIndexes } from './asked-indexes.ts'
 import { ClaimsBySha256 } from './claims-by-sha256.ts'
 import { isContradicted, settledClaim, statementsOf, suitesOf } from './contradictions.ts'
@@ -27,29 +27,31 @@ import {
   type Content,
   type Generation,
   generationOf,
+  type KnownSuite,
   keysOf,
   type ListedContent,
   type ReleaseFile,
   releaseIn,
   releasesOf,
-  type Suite,
 } from './generation.ts'
 import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
-import { type KnownSuites, openAdopted, type Source, standingOf } from './known-suites.ts'
+import { type AdoptedSuites, type KnownSuites, type Source, standingOf } from './known-suites.ts'
 import { type MustBe, unnamedFile } from './must-be.ts'
 import { pastFiles } from './past.ts'
 import { distrustReason } from './policy.ts'
 import { References } from './references.ts'
+import type { LiveSuites } from './suite.ts'
 import { pathName, type Table } from './table.ts'
 import type { Tables } from './tables.ts'
 
 /** The answer of indexes about a file: a claim, `unnamed` when no index names it, or `unknown` when one of them cannot be read now. */
 type Answer = Claim | 'unnamed' | 'unknown'
 
-interface SuitesParts extends SuiteMeans {
+interface SuitesParts extends SuiteMeans, AdoptedSuites {
+  readonly live: LiveSuites
   /** How long a request waits for the adoption of a suite that may name its file. */
   readonly wait: () => Milliseconds
-  readonly onAdopted: (suite: Suite) => void
+  readonly onAdopted: (suite: KnownSuite) => void
 }
 
 /** The clients for which an entry agrees with the indexes. */
@@ -80,7 +82,6 @@ const mostLost = 10_000
 /** An agreement remembers at most this many sets of own suites. */
 const mostAgreements = 100
 const none: readonly string[] = []
-const mostUncompared = 1000
 /** Valid-Until is close in this last part of the time from Date to Valid-Until. */
 const lastPart = 0.1
 
@@ -90,6 +91,8 @@ export class Suites {
   readonly references: References
   readonly adoptions: Adoptions
   readonly #known: KnownSuites
+  /** What this process knows of each suite beyond its generations. */
+  readonly live: LiveSuites
   readonly #tables: Tables
   readonly #given: GivenReleases
   /** Entries of immutable files that agree with adopted indexes. Each adoption empties it. */
@@ -97,23 +100,19 @@ export class Suites {
   readonly #asked = new AskedIndexes()
   /** Tables that were missing when they were needed, with the moment by `elapsed` until which they are not made again. */
   readonly #lost = recentEntries<string, Milliseconds>(mostLost)
-  /** The suites that are not compared with indexes since a reload. A later reload may change that. */
-  readonly #uncompared = recentEntries<string, true>(mostUncompared)
-  /** The suites of which the log has said that a request did not wait for them any longer. */
-  readonly #late = recentEntries<string, true>(mostUncompared)
   readonly #claims: ClaimsBySha256
 
-  private constructor(parts: SuitesParts, known: KnownSuites, tables: Tables) {
+  constructor(parts: SuitesParts) {
+    const { known, live, tables, clock } = parts
     this.#parts = parts
     this.#known = known
+    this.live = live
     this.#tables = tables
-    this.past = pastFiles({ known, tables, clock: parts.clock })
+    this.past = pastFiles({ known, tables, clock })
     this.references = new References({ known, tables })
-    this.#given = new GivenReleases(parts.clock)
+    this.#given = new GivenReleases(clock)
     this.adoptions = new Adoptions({
       ...parts,
-      known,
-      tables,
       asked: this.#asked,
       onAdopted: suite => {
         this.#agreeing = new WeakMap()
@@ -121,14 +120,7 @@ export class Suites {
       },
     })
     this.#claims = new ClaimsBySha256(parts, this.adoptions)
-  }
-
-  /** Reads the suites of an earlier run. Never rejects. */
-  static async open(parts: SuitesParts): Promise<Suites> {
-    const { known, tables } = await openAdopted(parts)
-    const suites = new Suites(parts, known, tables)
-    suites.reconfigured()
-    return suites
+    this.reconfigured()
   }
 
   /**
@@ -140,28 +132,27 @@ export class Suites {
     this.#agreeing = new WeakMap()
     for (const { at, policy } of this.#known.all) {
       const now = policyOf(at)
-      if (now === undefined) this.#uncompared.set(at, true)
       const differs = policy !== undefined && !isDeepStrictEqual(now, policy)
       if (now === undefined || differs) this.adoptions.queue(at)
     }
-    for (const at of [...this.#uncompared.keys()]) {
-      if (policyOf(at) === undefined) continue
-      this.#uncompared.delete(at)
-      this.adoptions.queue(at)
+    for (const suite of this.live.all) {
+      if (!suite.isUncompared || policyOf(suite.at) === undefined) continue
+      suite.isUncompared = false
+      this.adoptions.queue(suite.at)
     }
   }
 
   /** Whether files are compared with a generation under the policy of now. */
-  #counts({ at }: Suite, { signature }: Generation): boolean {
+  #counts({ at }: KnownSuite, { signature }: Generation): boolean {
     const policy = this.#parts.policyOf(at)
     return policy !== undefined && distrustReason(signature, policy) === undefined
   }
 
-  get all(): readonly Suite[] {
+  get all(): readonly KnownSuite[] {
     return this.#known.all
   }
 
-  at(key: string): Suite | undefined {
+  at(key: string): KnownSuite | undefined {
     return this.#known.at(key)
   }
 
@@ -182,7 +173,9 @@ export class Suites {
   governs(entry: Entry): boolean {
     const at = suiteOfUnsigned(entry.key)
     if (at === undefined) return false
-    return this.generationOf(entry) !== undefined || this.adoptions.pending(at) !== undefined
+    return (
+      this.generationOf(entry) !== undefined || this.live.peek(at)?.answers.package === 'awaited'
+    )
   }
 
   /** The generation that a stored Release file belongs to. */
@@ -222,11 +215,6 @@ export class Suites {
     }
   }
 
-  /** Notes the moment since which a newer Release file is held back, also for the next run; undefined when none is. */
-  noteHeld(at: string, heldSince: Milliseconds | undefined): void {
-    if (this.at(at)?.heldSince !== heldSince) void this.#known.note(at, { heldSince })
-  }
-
   /** The generation whose Release file a client got lately, for an index that it asks for by digest; undefined when it got none. */
   usedBy(client: Client, key: string): Pick<Claim, 'suite' | 'generation'> | undefined {
     const { suite } = this.#known.above(decodedUrl(key) ?? '') ?? {}
@@ -242,7 +230,7 @@ export class Suites {
 
   /** Notes that an entry was stored. Adopts its suite if that may change what the indexes say. */
   stored(entry: Entry): void {
-    for (const at of this.#changedBy(entry)) this.adoptions.queue(at)
+    for (const at of this.#changedBy(entry)) this.adoptions.queue(at, eventOf(entry))
   }
 
   /**
@@ -250,7 +238,7 @@ export class Suites {
    * Until then its suite counts as being adopted, because a client that has an index asks at once for the files that it names.
    */
   arriving(entry: Entry, kept: Promise<unknown>): void {
-    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, kept)
+    for (const at of this.#changedBy(entry)) this.adoptions.expect(at, eventOf(entry), kept)
   }
 
   /** Keys of the directories of suites whose indexes may say something else after this entry was stored. */
@@ -350,8 +338,9 @@ export class Suites {
 
   /** Says once for each suite that its files are sent uncompared, because the request for one has waited as long as it may. */
   #noteLate(at: string): void {
-    if (this.#late.get(at)) return
-    this.#late.set(at, true)
+    const { said } = this.live.of(at)
+    if (said.late) return
+    said.late = true
     const { log } = this.#parts
     const jobs = this.adoptions.jobs
     log.warn('a suite was not read in time, so a file was sent without being compared with it', {
@@ -452,7 +441,7 @@ export class Suites {
   }
 
   /** The generation whose Release file this client got, and the SHA-256 of this file. It is the adopted one if the client got none. */
-  #generationFor(client: Client, suite: Suite | undefined) {
+  #generationFor(client: Client, suite: KnownSuite | undefined) {
     const given = suite && this.#given.to(client, suite.at)
     return {
       given,
@@ -566,6 +555,11 @@ export class Suites {
 /** The key of the suite's directory for a Release file; undefined for its signature and for any other file. */
 function suiteOfUnsigned(key: string): string | undefined {
   return key.endsWith('.gpg') ? undefined : suiteOfRelease(key)
+}
+
+/** The event in the life of a suite that the arrival of a file is. */
+function eventOf({ key }: Entry): ArrivalEvent {
+  return suiteOfRelease(key) === undefined ? 'index-came' : 'release-came'
 }
 
 /** Whether the content with this SHA-256 is a Release file of a generation or its signature. */

@@ -1,4 +1,6 @@
+import fs from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startWhole } from '../../fixtures/gateway/whole-gateway.ts'
@@ -14,6 +16,27 @@ async function pageFor(t: Test, language: string | undefined, settings = {}, acc
   const fields = language === undefined ? {} : { 'Accept-Language': language }
   return client.get('/saml/acs', { Host: 'app.example.org', Accept: accept, ...fields })
 }
+
+t.test('no file is read for the first failure: it may be of another version by then', async t => {
+  const { port } = await startWhole(t)
+  const { readFileSync } = fs
+  t.teardown(() => {
+    Object.assign(fs, { readFileSync })
+    syncBuiltinESMExports()
+  })
+  const read: string[] = []
+  Object.assign(fs, {
+    readFileSync(...of: Parameters<typeof readFileSync>) {
+      read.push(String(of[0]))
+      return readFileSync(...of)
+    },
+  })
+  syncBuiltinESMExports()
+  const client = await RawClient.connect(t, port)
+  const { text } = await client.get('/saml/acs', { Host: 'app.example.org', Accept: 'text/html' })
+  t.match(text, 'Nothing to see here')
+  t.strictSame(read, [])
+})
 
 t.test('a page is in the language of the browser, and says so', async t => {
   for (const [asked, tag, title] of [

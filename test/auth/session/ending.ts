@@ -222,6 +222,34 @@ t.test('the answer of an earlier session does not take the place of a later logi
 })
 
 t.test(
+  'a later login of a user whose name differs in capitals alone is that of another user',
+  async t => {
+    const left = new EventEmitter()
+    const target = await nodeBackend(t, (_, response) => {
+      response.on('close', () => left.emit('left'))
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.write('begun')
+    })
+    const clock = new ManualClock(Date.UTC(2030, 0, 1))
+    const access = [{ path: '/', allow: 'signed-in' }]
+    const gateway = await startGateway(t, { target, clock, settings: { access } })
+    const cookie = await gateway.logIn({ email: ['Ada@example.org'] })
+    const client = await RawClient.connect(t, gateway.port)
+    await client.request('GET', '/feed', { Host: domain, Cookie: cookie })
+    t.equal((await client.head()).status, 200)
+    const gone = once(left, 'left')
+    const other = subject({ email: ['ada@example.org'] })
+    await gateway.sessions.establish(other, requestWith(Fields.of(['Cookie', cookie])))
+    await new Promise(resolve => setImmediate(resolve))
+    clock.advance(2000)
+    await new Promise(resolve => setImmediate(resolve))
+    const ended = gateway.log.lines.find(({ message }) => message === 'ended with its session')
+    t.match(ended?.facts, { because: 'other-user' })
+    if (ended !== undefined) await gone
+  },
+)
+
+t.test(
   '91: what a passthrough token let through ends when the token expires, and the client is not blamed',
   async t => {
     const left = new EventEmitter()

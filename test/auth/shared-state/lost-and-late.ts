@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { type Clock, systemClock } from '../../../lib/async/clock.ts'
 import { openUsedIds, UsedAnswers } from '../../../lib/auth/login/used-answers.ts'
 import { RevocationList } from '../../../lib/auth/session/revocation.ts'
+import type { BrowserLogin } from '../../../lib/auth/session/sessions.ts'
 import { storeNames } from '../../../lib/auth/shared-state/names.ts'
 import { openSharedState, sharedForms } from '../../../lib/auth/shared-state/shared-state.ts'
 import { createMemoryLog } from '../../fixtures/log/memory-log.ts'
@@ -147,6 +148,26 @@ t.test(
     t.equal(counts(), 50_000)
     t.same(await shared.countTries(['51 999', '0 0'], 1), [2, 1], 'the oldest is forgotten')
     t.equal(store.cli('llen', `${T}counts`).trim(), '50000')
+  },
+)
+
+t.test(
+  'a login at an instance whose clock is ahead does not hide the next one at a third',
+  { skip },
+  async t => {
+    const store = await startStore(t)
+    const here = await instance(t, store)
+    const noted: BrowserLogin[] = []
+    here.revocations.whenLoggedIn(login => noted.push(login))
+    const fast = await instance(t, store, { name: 'b', clock: ahead(10 * minute) })
+    const [browser, user] = ['b'.repeat(22), 'u'.repeat(43)]
+    const login = { browser, user, id: id(), created: Date.now() + 10 * minute }
+    await until(() => {
+      fast.revocations.tellLogin(login)
+      return noted.length > 0
+    })
+    t.ok((noted[0]?.created ?? Number.POSITIVE_INFINITY) <= Date.now(), 'by the clock here')
+    t.equal(noted[0]?.id, login.id)
   },
 )
 

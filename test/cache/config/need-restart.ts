@@ -41,7 +41,6 @@ t.test('what waits for a restart is not in force', async t => {
     parentProxy: { host: 'parent.example.org', port: 3128 } as never,
     mdns: true,
     limits: { ...plainConfig.limits, connections: 1 },
-    sharedStore: { ...plainConfig.sharedStore, region: 'other' },
     suites: { ...plainConfig.suites, memory: 1 },
     timeouts: { ...plainConfig.timeouts, connect: 1, drain: 1, clientHead: 1 },
   }
@@ -54,7 +53,6 @@ t.test('what waits for a restart is not in force', async t => {
     'https.cert',
     'https.enable_crl',
     'suites.memory',
-    'shared_store.region',
     'timeouts.connect',
     'timeouts.client_head',
     'timeouts.drain',
@@ -73,7 +71,6 @@ t.test('what does not wait is in force', async t => {
       rememberDistrust: 1,
     }),
     offline: true,
-    sharedStore: { ...plainConfig.sharedStore, expire: 1 },
     limits: { ...plainConfig.limits, perClient: { connections: 3, rate: 4096, except: [] } },
     suites: { ...plainConfig.suites, wait: 1 },
     timeouts: { ...plainConfig.timeouts, revalidation: 1, tunnel: 1 },

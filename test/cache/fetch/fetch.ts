@@ -39,6 +39,7 @@ async function fetcherForTest(
     onNotStored: () => undefined,
     storesAll: () => false,
     goneAfter: () => 0,
+    releases: { noteGone: () => undefined, noteThere: () => undefined },
     onImpostor: () => undefined,
     onWrong: () => undefined,
     unconfirmed: new UnconfirmedOrigins({ clock, log: silentLog }),

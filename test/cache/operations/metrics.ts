@@ -17,7 +17,7 @@ function metrics(): CacheMetrics {
     },
     ...{ adopted_suites: none, suites_being_adopted: none },
     ...{ unconfirmed_origins: none },
-    ...{ suites_behind: none, suites_behind_seconds: none, waiting_generations: none },
+    ...{ suites_behind: none, suites_behind_seconds: none },
     ...{ refused_signatures: none, unreferenced_files: none, clients_waiting_for_rate: none },
   }
   metrics.read(

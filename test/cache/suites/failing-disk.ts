@@ -89,7 +89,7 @@ t.test(
     await cache.get(url)
     await archive.settle()
     unreadable()
-    t.ok(cache.log.lines.some(({ message }) => message.includes('not adopted anew')))
+    t.ok(cache.log.lines.some(({ message }) => message.includes('not adopted again')))
     t.match(await explained(url), 'Named by')
   },
 )

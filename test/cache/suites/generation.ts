@@ -10,8 +10,8 @@ import {
   encodeSuite,
   type Generation,
   generationAt,
+  type KnownSuite,
   keyIn,
-  type Suite,
   withNextGeneration,
 } from '../../../lib/cache/suites/generation.ts'
 
@@ -31,10 +31,10 @@ function generation(letter: string): Generation {
 }
 
 t.test('a suite is read as it was written, and anything else is none', async t => {
-  const suite: Suite = { at, generations: [generation('a'), generation('b')] }
+  const suite: KnownSuite = { at, generations: [generation('a'), generation('b')] }
   t.strictSame(decodeSuite(encodeSuite(suite)), suite)
   const { date: _, validUntil: __, ...undated } = generation('c')
-  const without: Suite = { at, generations: [undated] }
+  const without: KnownSuite = { at, generations: [undated] }
   t.strictSame(decodeSuite(encodeSuite(without)), without)
   const one = generation('a')
   const wrong: readonly unknown[] = [
@@ -57,7 +57,7 @@ t.test('a suite is read as it was written, and anything else is none', async t =
 })
 
 t.test('so many past generations are kept, each once', async t => {
-  let suite: Suite | undefined
+  let suite: KnownSuite | undefined
   for (const letter of 'abcdefa')
     suite = withNextGeneration(suite, { at, next: generation(letter), days: 0 })
   const kept = suite?.generations.map(({ release }) => release.digest[0]).join('')
@@ -70,7 +70,7 @@ t.test('of each day the last generation is kept, as long as it was in use in the
   const hour = 3600 * 1000
   const adoptions = [1, 2, 30, 31, 32, 60, 61, 200, 201, 202, 203]
   const after = (days: number): readonly number[] => {
-    let suite: Suite | undefined
+    let suite: KnownSuite | undefined
     for (const [i, at] of adoptions.entries()) {
       const next = { ...generation('abcdef0123456789'[i] ?? ''), adopted: at * hour }
       suite = withNextGeneration(suite, { at: 'http://archive.example.org/dists/x', next, days })
@@ -105,7 +105,7 @@ t.test(
       { length: 15_000 },
       () => listed ?? { path: '', size: 0, digest: '' },
     )
-    let large: Suite | undefined
+    let large: KnownSuite | undefined
     for (const [i, letter] of [...'abcdef'].entries()) {
       const next = { ...generation(letter), contents, adopted: i * 24 * 3600 * 1000 }
       large = withNextGeneration(large, { ...about, next })

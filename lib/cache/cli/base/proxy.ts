@@ -42,7 +42,7 @@ export function askProxy(
 }
 
 /** What a client was given for a URL, or the reason why it was given no file. */
-export type Fetched =
+export type ProxyContent =
   | { readonly digest: string; readonly bytes: number; readonly wasStored: boolean }
   | { readonly because: string }
 
@@ -51,7 +51,7 @@ export async function fetchThrough(
   url: string,
   at: Config['listen'][number] | undefined,
   onRead: (bytes: number) => void = () => undefined,
-): Promise<Fetched> {
+): Promise<ProxyContent> {
   try {
     const response = await askProxy(url, at)
     const { statusCode: status, statusMessage: reason, headers } = response

@@ -26,7 +26,12 @@ import type { Fetcher } from '../../fetch/fetch.ts'
 import { Layout } from '../../store/disk/disk.ts'
 import type { Store } from '../../store/store.ts'
 import { type PackageFile, packageFile } from '../../store/upkeep/versions.ts'
-import { type AdoptedIndex, type Generation, keyIn, type Suite } from '../../suites/generation.ts'
+import {
+  type AdoptedIndex,
+  type Generation,
+  type KnownSuite,
+  keyIn,
+} from '../../suites/generation.ts'
 import { longestJob } from '../../suites/thread.ts'
 
 export interface AheadFetchParts {
@@ -60,7 +65,7 @@ const mostSeen = 10_000
 
 export class AheadFetches {
   readonly #parts: AheadFetchParts
-  readonly #waiting = new Map<string, Suite>()
+  readonly #waiting = new Map<string, KnownSuite>()
   readonly #seen = recentEntries<string, true>(mostSeen)
   readonly #closing = new AbortController()
   #spent = { since: Number.NEGATIVE_INFINITY, files: 0, bytes: 0 }
@@ -71,7 +76,7 @@ export class AheadFetches {
   }
 
   /** Begins to fetch the new packages of a suite that was adopted. */
-  adopted(suite: Suite): void {
+  adopted(suite: KnownSuite): void {
     const days = this.#parts.settings()?.days ?? 0
     if (days === 0 || suite.generations.length < 2 || this.#closing.signal.aborted) return
     this.#waiting.set(suite.at, suite)
@@ -101,7 +106,7 @@ export class AheadFetches {
     }
   }
 
-  async #upgrade({ at, generations: [next, ...past] }: Suite): Promise<void> {
+  async #upgrade({ at, generations: [next, ...past] }: KnownSuite): Promise<void> {
     const { clock, log, cacheDirectory } = this.#parts
     const after = onlyIn([next], past).filter(({ table }) => !this.#seen.has(table))
     const before = onlyIn(past.slice(0, mostPast), [next])

@@ -13,14 +13,15 @@ import { pause } from '../../../async/deadline.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { explainError } from '../../../errors.ts'
 import type { Logger } from '../../../log/log.ts'
-import { recentEntries } from '../../../recent.ts'
-import type { Updates } from '../../answer/suite-updates.ts'
+import { parentOf } from '../../archive/path.ts'
 import type { Config } from '../../config/config.ts'
 import type { RevalidationResult } from '../../fetch/revalidation.ts'
 import { neverConfirmed } from '../../store/entry.ts'
 import type { Store } from '../../store/store.ts'
 import { keyIn, releasesOf } from '../../suites/generation.ts'
+import type { Suite } from '../../suites/suite.ts'
 import type { Suites } from '../../suites/suites.ts'
+import type { Updates } from '../../suites/updates/updates.ts'
 import type { TimesOfDay } from './settings.ts'
 
 /** The result of a refresh: the origin has the same Release file, or a new one that clients get now, or the refresh has failed. */
@@ -30,7 +31,7 @@ export interface RefreshParts {
   readonly clock: Clock
   readonly log: Logger
   readonly store: Pick<Store, 'get' | 'lastUsed' | 'touch'>
-  readonly suites: Pick<Suites, 'all'>
+  readonly suites: Pick<Suites, 'all' | 'live'>
   readonly updates: Pick<Updates, 'governs' | 'refresh'>
   /** The settings of the refresh; undefined while no origin may be asked. */
   readonly settings: () => RefreshSettings | undefined
@@ -50,12 +51,10 @@ const longestWait: Milliseconds = 30_000
 /** The greatest random part of an interval, as a share of it. */
 const spread = 0.1
 
-const mostFiles = 4000
-
 export class RefreshSchedule {
   readonly #parts: RefreshParts
-  /** The moment when the next refresh of each Release file is due, by `elapsed`. */
-  readonly #due = recentEntries<string, Milliseconds>(mostFiles)
+  /** The moments when the next refreshes of the Release files of a suite are due, by their keys and by `elapsed`. */
+  readonly #due = new WeakMap<Suite, Map<string, Milliseconds>>()
   readonly #stopLooking: () => void
   readonly #closing = new AbortController()
   #working: Promise<void> | undefined
@@ -125,19 +124,22 @@ export class RefreshSchedule {
   #isDue(key: string, validated: Milliseconds, interval: Milliseconds): boolean {
     const { clock, random } = this.#parts
     const elapsed = clock.elapsed()
+    const suite = this.#parts.suites.live.of(parentOf(key))
+    const dueOf = this.#due.get(suite) ?? new Map<string, Milliseconds>()
+    this.#due.set(suite, dueOf)
     const age = validated === neverConfirmed ? interval : clock.now() - validated
     // The age is negative after the clock was set back.
     const left = age < 0 ? interval : Math.max(0, interval - age)
-    const due = this.#due.get(key)
+    const due = dueOf.get(key)
     const longer = random() * spread * interval
     // The first look after a start begins an interval, and so does an answer of the origin to the request of a client.
     if (due === undefined || (elapsed >= due && age >= 0 && left > 0)) {
-      this.#due.set(key, elapsed + left + longer)
+      dueOf.set(key, elapsed + left + longer)
       return false
     }
     // A moment that is further away belongs to a longer interval from before a reload.
     if (elapsed < due && due - elapsed <= interval * (1 + spread)) return false
-    this.#due.set(key, elapsed + interval + longer)
+    dueOf.set(key, elapsed + interval + longer)
     return true
   }
 }

@@ -7,9 +7,12 @@ import { ownName } from '../../../files/directory-owner.ts'
 import { exitCodes } from '../../../program.ts'
 import { printComplaint } from '../../cli/base/terminal.ts'
 import { type Feature, featureCommand } from '../feature.ts'
+import { delayMetrics } from './metrics.ts'
 
 export const delayFeature: Feature = {
   name: 'delay',
+  listMetrics: metrics => delayMetrics(metrics, () => 0),
+  open: async ground => (await import('./joints.ts')).openDelays(ground),
   commands: [
     featureCommand({
       name: 'changes',

@@ -109,11 +109,13 @@ async function jobConfig(
     )
   }
   if (!loaded.ok) return undefined
-  const { log, builds } = loaded.value
+  const { value } = loaded
+  // The job itself may record a build, whichever networks the file names for that.
+  const open = 'builds' in value ? { builds: Object.assign({}, value.builds, { clients: [] }) } : {}
   return {
-    ...loaded.value,
-    log: { ...log, access: true },
-    builds: { ...builds, clients: [] },
+    ...value,
+    ...open,
+    log: { ...value.log, access: true },
     listenSecure: undefined,
     mdns: false,
   }

@@ -18,8 +18,8 @@ import type { View } from '../../../template.ts'
 import type { Config } from '../../config/config.ts'
 import type { CountedHoldings, Tally } from '../../stats/activity.ts'
 import { keyExpires, type SignatureEnd, signatureEndText } from '../../suites/signing/apt-policy.ts'
-import type { OperationsSources, PageSection, SuiteState } from '../sources.ts'
-import { behindText, contradictionsText, delayText, sharedText } from '../state-text.ts'
+import type { FeatureReport, OperationsSources, PageSection, SuiteState } from '../sources.ts'
+import { behindText, contradictionsText } from '../state-text.ts'
 import { withPlus } from './index-view.ts'
 
 /** The used share of the file system above which the page warns. */
@@ -33,7 +33,6 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   const now = clock.now()
   const usage = await sources.usage()
   const suites = sources.suites()
-  const shared = sources.shared()
   const { objects, bytes } = usage
   const { used, free, total: whole } = usage.filesystem ?? { total: 0, used: 0, free: 0 }
   // Space that is reserved for root counts neither as used nor as free, as with df.
@@ -58,7 +57,6 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
     ...holdingsView(await sources.holdings(), sources.activity().archives),
     unused: unusedDays > 0 && countOf(unusedDays, 'day'),
     unreferenced: unreferencedView(config.retention, sources.unreferenced(), now),
-    shared: shared !== undefined && sharedText(shared),
     stays: sources.features.flatMap(({ stays }) => stays?.() ?? []),
     fresh: {
       index: duration(index),
@@ -66,7 +64,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
       negative: negative > 0 && duration(negative),
       floor: floor > 0 && duration(floor),
     },
-    suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now)),
+    suites: suites.slice(0, mostSuites).map(suite => suiteView(suite, now, sources.features)),
     signers: signersOf(suites),
     moreSuites: suites.length > mostSuites && count(suites.length - mostSuites),
     sections: sources.features.flatMap(({ sections }) => sections?.() ?? []).map(sectionView),
@@ -117,8 +115,12 @@ function holdingsView(holdings: CountedHoldings | undefined, archives: readonly 
   }
 }
 
-function suiteView({ name, date, signature, ...suite }: SuiteState, now: Milliseconds): View {
-  const { adopted, validUntil, files, bytes, behind, refusal, delay, contradictions } = suite
+function suiteView(
+  { name, date, signature, ...suite }: SuiteState,
+  now: Milliseconds,
+  features: readonly FeatureReport[],
+): View {
+  const { adopted, validUntil, files, bytes, behind, refusal, contradictions } = suite
   const expired = validUntil !== undefined && validUntil < now
   return {
     ...placeOf(name),
@@ -133,7 +135,7 @@ function suiteView({ name, date, signature, ...suite }: SuiteState, now: Millise
       signatureEndText(signature.ends, now),
     until: signature.ends !== undefined && untilText(signature.ends, now),
     indexes: files === 0 ? 'none read yet' : `${countOf(files, 'file')}, ${size(bytes)}`,
-    delay: delay !== undefined && delayText(delay.state, delay.changes()),
+    remarks: features.flatMap(one => one.suite?.(name, { counts: true }) ?? []),
     disputed: contradictions?.map(contradictionsText).join('; ') ?? false,
     behind: refusal ?? (behind !== undefined && behindText(behind)),
   }

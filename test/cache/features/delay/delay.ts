@@ -17,6 +17,7 @@ import {
   withNextGeneration,
 } from '../../../../lib/cache/suites/generation.ts'
 import { KnownSuites } from '../../../../lib/cache/suites/known-suites.ts'
+import { LiveSuites } from '../../../../lib/cache/suites/suite.ts'
 import { configOf } from '../../../fixtures/cache/cache.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
 import { ManualClock } from '../../../fixtures/time/manual-clock.ts'
@@ -305,10 +306,11 @@ t.test('a delayed suite is not forgotten for the sake of others that clients bri
   }
   await mkdir(around.layout.suites, { recursive: true })
   const known = await KnownSuites.open(around)
+  const live = new LiveSuites({ clock, known })
   const { release, date, signature } = waiting(1)
   const generation = { release, date, signature, byHash: false, indexes: [], contents: [] }
   const put = (at: string, adopted: number): Promise<void> =>
-    known.put({ at, generations: [{ ...generation, adopted }] })
+    live.adopted({ at, generations: [{ ...generation, adopted }] })
   await put('http://a.example/dists/held', 1)
   const given = { InRelease: { digest: release.digest, because: 'first', since: 1 } } as const
   await known.note('http://a.example/dists/held', { given })

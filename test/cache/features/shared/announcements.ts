@@ -8,6 +8,7 @@ import { systemClock } from '../../../../lib/async/clock.ts'
 import { Pointers } from '../../../../lib/cache/features/shared/suites/pointers.ts'
 import { readCredentials } from '../../../../lib/cache/fetch/origin-credentials.ts'
 import type { Entry } from '../../../../lib/cache/store/entry.ts'
+import type { Suite } from '../../../../lib/cache/suites/suite.ts'
 import { openNode, type SharingNode } from '../../../fixtures/features/shared/node.ts'
 import { ObjectStore } from '../../../fixtures/features/shared/object-store.ts'
 import { until } from '../../../fixtures/http/origin-client.ts'
@@ -20,7 +21,9 @@ const key = `${at}/InRelease`
 function pointersOf({ shared, stored, entryOf }: SharingNode, clock = systemClock) {
   const log = createMemoryLog()
   const get = async (wanted: string) => (stored.has(wanted) ? entryOf(wanted) : undefined)
+  const suite = {} as Suite
   const pointers = new Pointers({
+    live: { of: () => suite },
     ...{ shared, clock, log, node: 'a', store: { get } },
     rules: () => ({ confinements: [] }),
     credentials: () => readCredentials([], {}),

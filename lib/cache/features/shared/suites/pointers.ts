@@ -1,6 +1,6 @@
 /**
  * Pointers: each suite has a pointer in the bucket, which names the Release file that all nodes give. The node that has verified a newer Release
- * file moves the pointer before its clients get the file, and the other nodes follow (answer/suite-updates.ts).
+ * file moves the pointer before its clients get the file, and the other nodes follow (suites/updates.ts).
  *
  * # Facts
  * - A node verifies the files that a pointer names like files from an origin, before its clients get them. A pointer to files that cannot be used
@@ -13,10 +13,10 @@ import { createHash } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../../../async/clock.ts'
 import { resultInTime } from '../../../../async/deadline.ts'
 import type { Logger } from '../../../../log/log.ts'
-import { recentEntries } from '../../../../recent.ts'
 import type { Entry } from '../../../store/entry.ts'
 import type { Store } from '../../../store/store.ts'
-import { releasesOf, type Suite } from '../../../suites/generation.ts'
+import { type KnownSuite, releasesOf } from '../../../suites/generation.ts'
+import type { LiveSuites, Suite } from '../../../suites/suite.ts'
 import { isShareableKey, type SharingRules } from '../shareable.ts'
 import { type SharedStore, type SuitePointer, sharedPatience } from '../shared-store.ts'
 
@@ -26,18 +26,23 @@ interface PointersParts extends SharingRules {
   readonly clock: Clock
   readonly log: Logger
   readonly node: string
+  readonly live: Pick<LiveSuites, 'of'>
 }
 
-const mostUnfit = 1000
+/** What is remembered of a suite. */
+interface PointerMemory {
+  /** The pointer that was found unfit. */
+  unfit?: string
+  /** The Release files that were last announced. An earlier announcement may still wait for its upload. */
+  announced?: string
+}
+
 /** A node tries this many times to move a pointer when other nodes are faster. */
 const mostLost = 3
 
 export class Pointers {
   readonly #parts: PointersParts
-  /** The unfit pointer of a suite, by the suite. */
-  readonly #unfit = recentEntries<string, string>(mostUnfit)
-  /** The Release files that were last announced, by suite. An earlier announcement may still wait for its upload. */
-  readonly #announced = recentEntries<string, string>(mostUnfit)
+  readonly #memories = new WeakMap<Suite, PointerMemory>()
 
   constructor(parts: PointersParts) {
     this.#parts = parts
@@ -59,7 +64,7 @@ export class Pointers {
   }
 
   noteUnfit(at: string, { etag, release }: SuitePointer): void {
-    this.#unfit.set(at, versionOf({ etag, release }))
+    this.#memory(at).unfit = versionOf({ etag, release })
     this.#parts.log.warn('the shared store points to a Release file that cannot be used', {
       suite: at,
       release: release[0]?.digest,
@@ -78,10 +83,11 @@ export class Pointers {
     const { shared, clock } = this.#parts
     if (date === undefined || release.length === 0 || !this.shares(at)) return
     const version = versionOf({ etag: '', release })
-    this.#announced.set(at, version)
+    const memory = this.#memory(at)
+    memory.announced = version
     const offers = release.map(entry => shared.offer(entry, { first: true }))
     const told = Promise.all(offers).then(uploaded => {
-      const isLast = this.#announced.get(at) === version
+      const isLast = memory.announced === version
       return isLast && uploaded.every(Boolean) ? this.#move(at, release, date) : undefined
     })
     const { resting, unwritable } = shared.state
@@ -90,7 +96,7 @@ export class Pointers {
   }
 
   /** Announces the adopted generation of a suite, unless the pointer already names it or a newer one. */
-  async adopted({ at, generations: [generation] }: Suite): Promise<void> {
+  async adopted({ at, generations: [generation] }: KnownSuite): Promise<void> {
     if (generation === undefined || !this.shares(at)) return
     const { store } = this.#parts
     const files = releasesOf(generation).flatMap(({ name, digest, signedBy }) => {
@@ -125,7 +131,14 @@ export class Pointers {
   }
 
   #isUnfit(at: string, pointer: SuitePointer): boolean {
-    return this.#unfit.get(at) === versionOf(pointer)
+    return this.#memory(at).unfit === versionOf(pointer)
+  }
+
+  #memory(at: string): PointerMemory {
+    const suite = this.#parts.live.of(at)
+    const memory = this.#memories.get(suite) ?? {}
+    this.#memories.set(suite, memory)
+    return memory
   }
 }
 

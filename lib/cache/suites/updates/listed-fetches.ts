@@ -9,32 +9,31 @@
  *   by some digests and not by others. apt asks for the plain name when there is no file by digest.
  */
 import { LRUCache } from 'lru-cache'
-import { iterate } from '../../bytes/source.ts'
-import { explainError, type Failure } from '../../errors.ts'
-import { Fields } from '../../http/message/field.ts'
-import type { Logger } from '../../log/log.ts'
-import { decodedUrl, parentOf } from '../archive/path.ts'
-import { maxReleaseBytes, readRelease } from '../archive/release.ts'
-import type { SuitePointer } from '../features/shared/shared-store.ts'
-import { sharedFile } from '../features/shared/suites/shared-file.ts'
-import type { Fetcher } from '../fetch/fetch.ts'
-import type { FetchOutcome } from '../fetch/fetch-outcome.ts'
-import { isGone } from '../fetch/revalidation.ts'
-import { fileUnder } from '../fetch/wanted-file.ts'
-import { WrongContent } from '../fetch/wrong-content.ts'
-import type { Rules } from '../policy/policy.ts'
-import { archiveOf } from '../policy/routing.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
+import { iterate } from '../../../bytes/source.ts'
+import { explainError, type Failure } from '../../../errors.ts'
+import { Fields } from '../../../http/message/field.ts'
+import type { Logger } from '../../../log/log.ts'
+import { decodedUrl, parentOf } from '../../archive/path.ts'
+import { maxReleaseBytes, readRelease } from '../../archive/release.ts'
+import type { Fetcher } from '../../fetch/fetch.ts'
+import type { FetchOutcome } from '../../fetch/fetch-outcome.ts'
+import { isGone } from '../../fetch/revalidation.ts'
+import { fileUnder } from '../../fetch/wanted-file.ts'
+import { WrongContent } from '../../fetch/wrong-content.ts'
+import type { Rules } from '../../policy/policy.ts'
+import { archiveOf } from '../../policy/routing.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
 import {
   baseOf,
   byHashPath,
   byHashPaths,
   keyIn,
   type ListedContent,
-  type ReleaseFile,
-} from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
+  releaseFile,
+} from '../generation.ts'
+import type { Suites } from '../suites.ts'
+import type { OfferedRelease } from './places.ts'
 
 interface SuiteFetchesParts {
   readonly rules: () => Rules
@@ -58,7 +57,7 @@ export interface ListedFetch {
 
 export class SuiteFetches {
   readonly #parts: SuiteFetchesParts
-  /** The files of new generations whose fetch has not begun, by the keys of the Release files that clients ask for. */
+  /** The files of new generations whose fetch has not begun, by the directories of their suites. */
   readonly #queues = new Map<string, readonly unknown[]>()
   /** The fields of contents that were not what a Release file names, by the key and the SHA-256 that it names. */
   readonly #wrong = new LRUCache<string, Fields>({ max: mostWrong })
@@ -69,11 +68,9 @@ export class SuiteFetches {
 
   /**
    * Fetches files in their order, a few at a time, so that connections to a slow origin remain for clients. It also fetches those for which
-   * the update does not wait any more. A later call for the same Release file, by its key, replaces the files whose fetch has not begun.
-   * Some clients ask for InRelease and others for Release, so a suite can have two updates at once. They share the fetches of their files.
+   * the update does not wait any more. A later call for the same suite replaces the files whose fetch has not begun.
    */
-  begin(release: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
-    const at = parentOf(release)
+  begin(at: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
     const { fetcher } = this.#parts
     const queue: { readonly listed: ListedContent; readonly settle: (because: string) => void }[] =
       []
@@ -81,15 +78,15 @@ export class SuiteFetches {
       const come = new Promise<string>(settle => queue.push({ listed, settle }))
       return { listed, come }
     })
-    this.#queues.set(release, queue)
+    this.#queues.set(at, queue)
     const work = async (): Promise<void> => {
-      while (this.#queues.get(release) === queue && !fetcher.closing) {
+      while (this.#queues.get(at) === queue && !fetcher.closing) {
         const next = queue.shift()
         if (next === undefined) break
         next.settle(await this.#fetchListed(at, next.listed, byHash).catch(explainError))
       }
       for (const { settle } of queue.splice(0)) settle('another update of the suite has begun')
-      if (this.#queues.get(release) === queue) this.#queues.delete(release)
+      if (this.#queues.get(at) === queue) this.#queues.delete(at)
     }
     for (let n = 0; n < atOnce; n += 1) void work()
     return fetches
@@ -159,7 +156,8 @@ export class SuiteFetches {
       const fits =
         signature.digest === suites.signatureOf(entry)?.digest ||
         (await suites.adoptions.prepare(at, releaseFile(entry, signature))) !== undefined
-      if (fits) store.put({ ...signature, key: signatureKey(at) })
+      const stays = (await store.get(entry.key))?.digest === entry.digest
+      if (fits && stays) store.put({ ...signature, key: signatureKey(at) })
       return fits
     } finally {
       store.remove(`${signatureKey(at)}${incomingSuffix}`)
@@ -169,13 +167,13 @@ export class SuiteFetches {
   /** The detached signature that the origin has now, if it has one. Undefined when the origin does not say whether it has one. */
   async signatureNow(
     at: string,
-    pointer?: SuitePointer,
+    offered?: OfferedRelease,
   ): Promise<{ readonly signature?: Entry } | undefined> {
     const { fetcher, store } = this.#parts
     const key = signatureKey(at)
     const file = fileUnder(key)
     const plain = file && { ...file, stored: await store.get(key), insist: true }
-    const wanted = pointer === undefined ? plain : sharedFile(pointer, key)
+    const wanted = offered === undefined ? plain : offered.file(key)
     if (wanted === undefined) return {}
     const found = await fetcher.fetch({ ...wanted, key: `${key}${incomingSuffix}` }).found
     if (found.kind === 'answered') return isGone(found.status) ? {} : undefined
@@ -226,16 +224,6 @@ function inWords(failure: Failure): string {
 /** The key of the detached signature of a suite. */
 export function signatureKey(at: string): string {
   return `${at}/Release.gpg`
-}
-
-/** A Release file that may be adopted, with its detached signature if it has one. */
-export function releaseFile(
-  { key, digest, size }: Pick<Entry, 'key' | 'digest' | 'size'>,
-  signature: Entry | undefined,
-): ReleaseFile {
-  const name = key.endsWith('/InRelease') ? 'InRelease' : 'Release'
-  const signedBy = signature && { digest: signature.digest, size: signature.size }
-  return { name, digest, size, ...(signedBy && { signedBy }) }
 }
 
 /** A file that a client asked for, and that the origin does not have as a Release file names it. */

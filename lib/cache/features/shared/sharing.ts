@@ -2,22 +2,23 @@
  * Makes the parts by which this node uses a bucket: one finds files in the bucket before an origin is asked, others offer files to the other
  * nodes and follow their Release files. Only a program with the setting `shared_store` loads this file.
  */
-import type { Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import type { TargetUri } from '../../http/message/target.ts'
-import { recentEntries } from '../../recent.ts'
-import { suiteOfRelease } from '../archive/path.ts'
-import { SharedNearer } from '../features/shared/nearer.ts'
-import { isShareable, isShareableKey, type SharingRules } from '../features/shared/shareable.ts'
-import type { SharedStore } from '../features/shared/shared-store.ts'
-import { Pointers } from '../features/shared/suites/pointers.ts'
-import type { Rules } from '../policy/policy.ts'
-import { isKeepingKey } from '../store/key.ts'
-import type { Store } from '../store/store.ts'
-import type { Suites } from '../suites/suites.ts'
-import type { SuiteDelays } from './suite-delays.ts'
-import type { Updates } from './suite-updates.ts'
+import type { Milliseconds } from '../../../async/clock.ts'
+import { resultInTime } from '../../../async/deadline.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { recentEntries } from '../../../recent.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
+import type { Rules } from '../../policy/policy.ts'
+import { isKeepingKey } from '../../store/key.ts'
+import type { Store } from '../../store/store.ts'
+import type { Suite } from '../../suites/suite.ts'
+import type { Suites } from '../../suites/suites.ts'
+import type { GenerationChoice } from '../../suites/updates/places.ts'
+import type { Updates } from '../../suites/updates/updates.ts'
+import { SharedNearer } from './nearer.ts'
+import { isShareableKey, type SharingRules } from './shareable.ts'
+import type { SharedStore } from './shared-store.ts'
+import { Pointers } from './suites/pointers.ts'
+import { sharedFile } from './suites/shared-file.ts'
 
 interface SharingParts
   extends SharingRules,
@@ -58,16 +59,15 @@ export function sharingOf(parts: SharingParts) {
   return {
     nearer,
     pointers,
-    following: (made: Pick<FollowingParts, 'suites' | 'delays' | 'updates'>) =>
+    following: (made: Pick<FollowingParts, 'suites' | 'choice' | 'updates'>) =>
       releaseFollower({ ...parts, ...made, pointers }),
-    isShared: (uri: TargetUri) => isShareable(uri, parts),
   }
 }
 
 interface FollowingParts extends Pick<SharingParts, 'rules' | 'store' | 'clock' | 'log'> {
   readonly pointers: Pointers
   readonly suites: Suites
-  readonly delays: SuiteDelays
+  readonly choice: GenerationChoice
   readonly updates: Updates
 }
 
@@ -75,7 +75,6 @@ interface FollowingParts extends Pick<SharingParts, 'rules' | 'store' | 'clock' 
 const betweenTries: Milliseconds = 5000
 /** A pointer whose files are not in the bucket is given up after this many tries. Then a node may move it. */
 const mostTries = 3
-const mostPaused = 1000
 
 interface Paused {
   /** The moment by `elapsed` until which the pointer is not tried again. */
@@ -93,28 +92,34 @@ interface Paused {
  * takes it like one from the origin (`Updates.take`): it verifies the Release file and the indexes that it names.
  */
 function releaseFollower(parts: FollowingParts) {
-  const { pointers, suites, store, delays, updates, rules, clock, log } = parts
+  const { pointers, suites, store, choice, updates, rules, clock, log } = parts
   const flights = new SingleFlight<void>()
   /** Suites whose pointer could not be followed. */
-  const paused = recentEntries<string, Paused>(mostPaused)
+  const paused = new WeakMap<Suite, Paused>()
   const follow = async (at: string): Promise<void> => {
     try {
-      const [adopted] = suites.at(at)?.generations ?? []
+      const suite = suites.live.of(at)
+      const [adopted] = suite.known?.generations ?? []
       // A suite with a delay or a hold follows its own time on this node. A suite that was never adopted is fetched like any file.
-      if (adopted === undefined || delays.restraint(at)) return
+      if (adopted === undefined || choice.restrains(at)) return
       const pointer = await pointers.of(at)
       if (pointer === undefined) return
       const release = pointer.release.find(({ key }) => !key.endsWith('.gpg'))
       const entry = release && (await store.get(release.key))
       if (entry === undefined || entry.digest === release?.digest) return
       if (pointer.date <= (adopted.date ?? 0)) return
-      const before = paused.get(at)
+      const before = paused.get(suite)
       if (before !== undefined && before.until > clock.elapsed()) return
-      const taken = await updates.take(pointer, entry)
+      const offered = {
+        date: pointer.date,
+        file: (key: string) => sharedFile(pointer, key),
+        noteUnfit: () => pointers.noteUnfit(at, pointer),
+      }
+      const taken = await updates.take(offered, entry)
       if (taken.use === 'store') return
       const until = clock.elapsed() + betweenTries
       const tries = before?.digest === release?.digest ? (before?.tries ?? 0) + 1 : 1
-      paused.set(at, { until, tries, digest: release?.digest })
+      paused.set(suite, { until, tries, digest: release?.digest })
       if (taken.use !== 'again') return
       // The files are not in the bucket yet, or are gone, so the origin is asked.
       if (tries >= mostTries) pointers.noteUnfit(at, pointer)

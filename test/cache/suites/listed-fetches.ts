@@ -2,7 +2,7 @@
  * The fetches of the files of a new generation.
  */
 import t from 'tap'
-import { SuiteFetches } from '../../../lib/cache/answer/suite-fetches.ts'
+import { SuiteFetches } from '../../../lib/cache/suites/updates/listed-fetches.ts'
 
 const at = 'http://archive.example.org/debian/dists/stable'
 const files = Array.from({ length: 14 }, (_, n) => ({
@@ -32,20 +32,9 @@ function slowFetches() {
   return { fetches: new SuiteFetches(parts as never), give }
 }
 
-t.test('InRelease and Release of a suite that update at once do not cancel each other', async t => {
+t.test('a newer update of a suite replaces what has not begun', async t => {
   const { fetches, give } = slowFetches()
-  const both = ['InRelease', 'Release'].flatMap(name =>
-    fetches.begin(`${at}/${name}`, files, false).map(({ come }) => come),
-  )
-  await give()
-  const reasons = await Promise.all(both)
-  t.equal(reasons.length, 28)
-  t.strictSame(new Set(reasons), new Set(['the origin answers 404']))
-})
-
-t.test('a newer update of the same Release file replaces what has not begun', async t => {
-  const { fetches, give } = slowFetches()
-  const [first, second] = [1, 2].map(() => fetches.begin(`${at}/InRelease`, files, false))
+  const [first, second] = [1, 2].map(() => fetches.begin(at, files, false))
   await give()
   const reasons = await Promise.all((first ?? []).map(({ come }) => come))
   t.equal(reasons.filter(because => /another update/.test(because)).length, 10)

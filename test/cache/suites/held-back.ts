@@ -196,6 +196,23 @@ t.test('a restart does not begin the ten minutes afresh', async t => {
   t.equal(await dayOf(archive), '2')
 })
 
+t.test('a Release file that is refused takes no time from the next one', async t => {
+  const archive = await changingArchive(t)
+  const broken = await inUse(archive)
+  // A mirror lags for longer than a Release file may be held back.
+  publish(archive, 0, [packages])
+  for (let n = 0; n < 5; n += 1) {
+    t.equal(await dayOf(archive), '1')
+    await passing(archive, 3 * minute)
+  }
+  broken(packages, 2, faults['is 404'] ?? missing)
+  t.equal(await dayOf(archive), '1', 'the next one is held back for its own ten minutes')
+  await passing(archive, 9 * minute)
+  t.equal(await dayOf(archive), '1')
+  await passing(archive, 2 * minute)
+  await archive.cache.until(async () => (await dayOf(archive)) === '2')
+})
+
 t.test('an origin that confirms the one before in between does not begin them afresh', async t => {
   const archive = await changingArchive(t)
   const broken = await inUse(archive)

@@ -4,102 +4,120 @@
  * back for ten minutes at most, all other files for half of `suites.update`. Then clients get the new one without them, and the missing
  * files from the origin. A new Release file is not held back when the origin has lost a file of the old one that the store lacks,
  * because the old one is useless to clients that need this file.
+ *
+ * A suite has one update at a time. Some clients ask for InRelease and others for Release, so an update has both forms: the origin is
+ * asked for one after the other, and a failure with one counts for both.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
-import type { Logger } from '../../log/log.ts'
-import { directoriesOf, parentOf, suiteOfRelease } from '../archive/path.ts'
-import type { SuitePointer } from '../features/shared/shared-store.ts'
-import type { Pointers } from '../features/shared/suites/pointers.ts'
-import { sharedFile } from '../features/shared/suites/shared-file.ts'
-import type { Fetcher } from '../fetch/fetch.ts'
-import type { FetchOutcome } from '../fetch/fetch-outcome.ts'
-import { isGone, type RevalidationResult, unchangedResult } from '../fetch/revalidation.ts'
-import { fileUnder, type WantedFile } from '../fetch/wanted-file.ts'
-import type { Rules } from '../policy/policy.ts'
-import type { StaleReason } from '../rfc9111/outcome.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import type { MissingFiles } from '../suites/adopt.ts'
-import type { Claim } from '../suites/generation.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { resultInTime } from '../../../async/deadline.ts'
+import type { Logger } from '../../../log/log.ts'
+import { directoriesOf, parentOf, suiteOfRelease } from '../../archive/path.ts'
+import type { Fetcher } from '../../fetch/fetch.ts'
+import type { FetchOutcome } from '../../fetch/fetch-outcome.ts'
+import { isGone, type RevalidationResult, unchangedResult } from '../../fetch/revalidation.ts'
+import { fileUnder, type WantedFile } from '../../fetch/wanted-file.ts'
+import type { Rules } from '../../policy/policy.ts'
+import type { StaleReason } from '../../rfc9111/outcome.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
+import type { MissingFiles } from '../adopt.ts'
 import {
   byHashPaths,
+  type Claim,
   keyIn,
   type ListedContent,
+  releaseFile,
   releaseIn,
   releasesOf,
-} from '../suites/generation.ts'
-import type { Client } from '../suites/given-releases.ts'
-import { suitePolicy } from '../suites/policy.ts'
-import type { Suites } from '../suites/suites.ts'
-import type { SuiteDelays } from './suite-delays.ts'
+} from '../generation.ts'
+import type { Client } from '../given-releases.ts'
+import { suitePolicy } from '../policy.ts'
+import { firstPause, longestHold, type MissingFile, type Suite } from '../suite.ts'
+import type { Standing, SuiteEvent } from '../suite-life.ts'
+import type { Suites } from '../suites.ts'
 import {
   entryOf,
   incomingSuffix,
   type ListedFetch,
   pathInSuite,
   pathOf,
-  releaseFile,
   SuiteFetches,
   signatureKey,
   type UnavailableFile,
-} from './suite-fetches.ts'
-import {
-  firstPause,
-  longestHold,
-  type MissingFile,
-  type ReleaseBehind,
-  SuitesBehind,
-} from './suites-behind.ts'
+} from './listed-fetches.ts'
+import type { GenerationChoice, OfferedRelease, OtherNodes } from './places.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
   readonly suites: Suites
-  readonly delays: SuiteDelays
+  readonly choice: GenerationChoice
   readonly fetcher: Fetcher
   readonly store: Pick<Store, 'get' | 'put' | 'amend' | 'remove' | 'content'>
   readonly clock: Clock
   readonly log: Logger
-  /** The pointers to the Release files that the nodes of a shared store give; undefined without a shared store. */
-  readonly pointers?: Pick<Pointers, 'announce' | 'noteUnfit'> | undefined
+  /** The nodes that give the same Release files; undefined when there are none. */
+  readonly others: OtherNodes | undefined
 }
 
-/** An update that is under way. */
-interface Update {
-  /** The moment at which it began, by `elapsed`. */
+/** The state of a suite whose clients get another Release file than the origin has. */
+export interface ReleaseBehind {
+  readonly because: StaleReason
+  /** The time for which that has been so. */
+  readonly lasts: Milliseconds
+  readonly missing: readonly MissingFile[]
+}
+
+/** The reason for the answer to a client, by the standing of the suite. */
+const staleReasons: Readonly<Partial<Record<Standing, StaleReason>>> = {
+  slow: 'stale-origin-slow',
+  failed: 'stale-origin-failed',
+  gone: 'stale-origin-failed',
+  held: 'stale-suite-incomplete',
+  refused: 'stale-suite-refused',
+}
+
+/** The event of an update that ends without a newer Release file for clients, by the reason. */
+const staleEvents: Readonly<Record<StaleReason, SuiteEvent>> = {
+  'stale-origin-slow': 'origin-slow',
+  'stale-origin-failed': 'origin-failed',
+  'stale-suite-incomplete': 'missing',
+  'stale-suite-refused': 'refused',
+}
+
+/** One form of a Release file in an update: InRelease, or Release with its signature. */
+interface FormUpdate {
+  /** The moment at which a client or the schedule wanted it, by `elapsed`. */
   readonly begun: Milliseconds
   /** Whether the origin has turned out to have another Release file. */
   changed: boolean
   /** Makes the update wait for no more files. */
   readonly hurry: AbortController
   /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
-  readonly pointer: SuitePointer | undefined
+  readonly offered: OfferedRelease | undefined
   readonly done: Promise<RevalidationResult>
 }
 
-/** A new Release file that is to replace the old one, and the time for which it has been held back. */
+/** A new Release file that is to replace the old one. */
 interface Candidate {
-  readonly at: string
+  readonly suite: Suite
   readonly release: Entry
   readonly begun: Milliseconds
-  readonly heldFor: Milliseconds
   readonly hurry: AbortSignal
 }
 
 /** A file that has not arrived, and the time for which it may still hold its Release file back. */
-interface Lacking extends MissingFile {
+interface LackingFile extends MissingFile {
   readonly left: Milliseconds
 }
 
 export class Updates {
   readonly #parts: UpdatesParts
-  readonly #underWay = new Map<string, Update>()
-  readonly #behind: SuitesBehind
+  /** The forms of the Release file that the update of each suite has, by their keys. The last one is the one that was wanted last. */
+  readonly #underWay = new Map<string, Map<string, FormUpdate>>()
   readonly #fetches: SuiteFetches
 
   constructor(parts: UpdatesParts) {
     this.#parts = parts
-    this.#behind = new SuitesBehind(parts)
     this.#fetches = new SuiteFetches(parts)
   }
 
@@ -117,40 +135,35 @@ export class Updates {
 
   /** Whether `check` is for an entry: the Release file of an adopted suite, or of a suite with a delay. */
   governs(entry: Entry): boolean {
-    const { suites, delays } = this.#parts
-    return suites.governs(entry) || delays.isKept(entry)
+    const { suites, choice } = this.#parts
+    const at = entry.key.endsWith('.gpg') ? undefined : suiteOfRelease(entry.key)
+    return at !== undefined && (suites.governs(entry) || choice.restrains(at))
   }
 
   /** The reason why clients get the stored Release file, during a pause in which the origin is not asked; else undefined. */
   paused({ key }: Entry): StaleReason | undefined {
-    return this.#behind.paused(parentOf(key))
+    const suite = this.#parts.suites.live.peek(parentOf(key))
+    return suite?.isPaused === true ? staleReasons[suite.standing] : undefined
   }
 
   /** The reason why clients of a suite get an earlier Release file; undefined when they get the origin's. */
   behind(at: string): ReleaseBehind | undefined {
-    return this.#behind.of(at)
+    const suite = this.#parts.suites.live.of(at)
+    const because = staleReasons[suite.standing]
+    return because && { because, lasts: suite.behindFor, missing: suite.missing }
   }
 
   /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
   refusal(at: string): string | undefined {
-    if (this.behind(at)?.because !== 'stale-suite-refused') return undefined
-    const because =
-      this.#parts.suites.adoptions.refusal(at) ?? 'the one of the origin may not be adopted'
+    const suite = this.#parts.suites.live.of(at)
+    if (suite.standing !== 'refused') return undefined
+    const because = suite.refusal ?? 'the one of the origin may not be adopted'
     return `clients get the earlier Release file: ${because}`
-  }
-
-  /** Forgets the state of the suites whose files an operator has removed. */
-  async removed(keys: readonly string[]): Promise<void> {
-    for (const key of keys) {
-      const at = suiteOfRelease(key)
-      if (at !== undefined) this.#behind.forget(at)
-    }
-    await this.#parts.suites.removed(keys)
   }
 
   /** Ends the pauses after failures, because an operator wants origins to be asked. */
   askAgain(): void {
-    this.#behind.endPauses()
+    for (const suite of this.#parts.suites.live.all) suite.endPause()
   }
 
   /**
@@ -158,7 +171,11 @@ export class Updates {
    * is no answer.
    */
   isBehind(key: string): boolean {
-    return [...directoriesOf(key)].some(at => this.#behind.has(at))
+    return [...directoriesOf(key)].some(at => this.#isBehind(at))
+  }
+
+  #isBehind(at: string): boolean {
+    return this.#parts.suites.live.peek(at)?.answers.unnamed === 'may-come'
   }
 
   /**
@@ -170,19 +187,17 @@ export class Updates {
     const { suites, clock, rules } = this.#parts
     const { timeouts, suites: settings } = rules().config
     const asking = timeouts.revalidation
-    const at = parentOf(entry.key)
-    const paused = this.#behind.paused(at)
-    if (paused !== undefined) return { use: 'stale', because: paused }
-    const running = this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)
-    const first = await resultInTime(running.done, clock, asking)
+    const suite = suites.live.of(parentOf(entry.key))
+    const form = this.#joined(wanted, entry)
+    if ('use' in form) return form
+    const first = await resultInTime(form.done, clock, asking)
     if (first !== undefined) return first
-    const { begun, changed } = running
-    const left = begun + settings.update - clock.elapsed()
-    const late = changed ? await resultInTime(running.done, clock, Math.max(0, left)) : undefined
+    const left = form.begun + settings.update - clock.elapsed()
+    const changed = [...(this.#underWay.get(suite.at)?.values() ?? [])].some(one => one.changed)
+    const late = changed ? await resultInTime(form.done, clock, Math.max(0, left)) : undefined
     if (late !== undefined) return late
-    const slow = changed ? 'stale-suite-incomplete' : 'stale-origin-slow'
-    if (suites.governs(entry)) this.#behind.note(at, slow, 0)
-    return { use: 'stale', because: slow }
+    if (suites.governs(entry)) suite.fellBehind('origin-slow', 0)
+    return { use: 'stale', because: changed ? 'stale-suite-incomplete' : 'stale-origin-slow' }
   }
 
   /**
@@ -191,11 +206,25 @@ export class Updates {
    */
   async refresh(entry: Entry): Promise<RevalidationResult> {
     const wanted = questionAbout(entry)
-    const paused = this.#behind.paused(parentOf(entry.key))
-    if (wanted === undefined || paused !== undefined) {
-      return { use: 'stale', because: paused ?? 'stale-origin-failed' }
-    }
-    return (this.#underWay.get(entry.key) ?? this.#begin(wanted, entry)).done
+    if (wanted === undefined) return { use: 'stale', because: 'stale-origin-failed' }
+    const form = this.#joined(wanted, entry)
+    return 'use' in form ? form : form.done
+  }
+
+  /** The update of a Release file, which is begun when none is under way; the result for clients during a pause. */
+  #joined(wanted: WantedFile, entry: Entry): FormUpdate | RevalidationResult {
+    const at = parentOf(entry.key)
+    return (
+      this.#pausedResult(entry) ??
+      this.#underWay.get(at)?.get(entry.key) ??
+      this.#begin(wanted, entry)
+    )
+  }
+
+  /** The result for clients while the origin is not asked; undefined when it may be asked. */
+  #pausedResult(entry: Entry): RevalidationResult | undefined {
+    const because = this.paused(entry)
+    return because && { use: 'stale', because }
   }
 
   /**
@@ -215,7 +244,9 @@ export class Updates {
   withholdsSignature(client: Client, key: string): boolean {
     if (!key.endsWith('/Release.gpg')) return false
     const at = parentOf(key)
-    return this.#behind.has(at) && this.#parts.suites.lacksSignature(client, at)
+    const { live } = this.#parts.suites
+    const withholds = live.peek(at)?.answers.signature === 'withheld'
+    return withholds && this.#parts.suites.lacksSignature(client, at)
   }
 
   /**
@@ -228,27 +259,27 @@ export class Updates {
     file: UnavailableFile,
   ): Promise<boolean | undefined> {
     const { clock, rules, suites } = this.#parts
-    const { suite, generation } = used
+    const { generation } = used
+    const suite = suites.live.of(used.suite)
     const entry = await this.#stored(used)
     const wanted = entry && questionAbout(entry)
     if (entry === undefined || wanted === undefined) return false
     if (releaseIn(generation, entry.digest) === undefined) return true
     const path = await pathOf(file, entry, this.#parts)
     if (path === undefined) return undefined
-    const drops = (): boolean | undefined => this.#behind.drops(suite, path)
+    const drops = (): boolean | undefined => suite.drops(path)
     const plain = file.hex === undefined
-    const ends = !file.gone || (plain && (suites.hadFile(suite, path) || drops() === true))
+    const ends = !file.gone || (plain && (suites.hadFile(suite.at, path) || drops() === true))
     // The origin's newer Release file is known already: it names the file too, or the client has to ask for the plain name.
     if (!ends && drops() !== undefined) return false
-    const asks = ends ? this.#behind.noteOutdated(suite) : this.#behind.noteDoubt(suite)
-    const underWay = this.#underWay.get(entry.key)
-    if (asks && ends) underWay?.hurry.abort()
+    const asks = ends ? suite.noteOutdated() : suite.noteDoubt()
+    const forms = () => this.#underWay.get(suite.at)
+    const underWay = forms()?.get(entry.key)
+    if (asks && ends) for (const { hurry } of forms()?.values() ?? []) hurry.abort()
     const ask = async (): Promise<boolean> => {
       // An update that began before the file was found to be gone may not have seen the newer Release file.
       if (underWay?.changed === false) await underWay.done
-      const said = asks
-        ? await this.check(wanted, entry)
-        : await this.#underWay.get(entry.key)?.done
+      const said = asks ? await this.check(wanted, entry) : await forms()?.get(entry.key)?.done
       if (said?.use === 'answer' && isGone(said.status)) await this.#askForOther(entry.key)
       const now = await this.#stored(used)
       if (now !== undefined && releaseIn(generation, now.digest) === undefined) return true
@@ -260,8 +291,8 @@ export class Updates {
 
   /** Asks for Release when a suite has lost its InRelease, and the reverse. The other form is then its newer Release file. */
   async #askForOther(key: string): Promise<void> {
-    const { fetcher, store, delays } = this.#parts
-    if (delays.withholds(key) !== undefined) return
+    const { fetcher, store, choice } = this.#parts
+    if (choice.withholds(key) !== undefined) return
     const name = key.endsWith('/InRelease') ? 'Release' : 'InRelease'
     const file = fileUnder(`${parentOf(key)}/${name}`)
     if (file === undefined) return
@@ -299,67 +330,79 @@ export class Updates {
   }
 
   /**
-   * Replaces this Release file by the one that the other nodes give, from the bucket and not from an origin. While another update is under
-   * way, it waits for the end of that and resolves to `again`. It also resolves to `again` when the bucket lacks the file. Never rejects.
+   * Replaces this Release file by one that comes from elsewhere than the origin. While another update is under way, it waits for the end of
+   * that and resolves to `again`. It also resolves to `again` when the file is not there. Never rejects.
    */
-  async take(pointer: SuitePointer, entry: Entry): Promise<RevalidationResult> {
-    const file = sharedFile(pointer, entry.key)
-    const running = this.#underWay.get(entry.key)
-    if (running !== undefined || file === undefined) {
-      await running?.done
+  async take(offered: OfferedRelease, entry: Entry): Promise<RevalidationResult> {
+    const file = offered.file(entry.key)
+    const forms = [...(this.#underWay.get(parentOf(entry.key))?.values() ?? [])]
+    if (forms.length > 0 || file === undefined) {
+      await forms.at(-1)?.done
       return { use: 'again' }
     }
-    return this.#begin(file, entry, pointer).done
+    return this.#begin(file, entry, offered).done
   }
 
-  /** Begins an update: from the origin, or from the files that a pointer names. */
-  #begin(wanted: WantedFile, entry: Entry, pointer?: SuitePointer): Update {
-    const begun = this.#parts.clock.elapsed()
-    const update = { begun, changed: false, hurry: new AbortController(), pointer }
-    const underWay = Object.assign(update, {
-      done: this.#update(wanted, entry, update)
-        .catch((error: unknown): RevalidationResult => {
-          this.#parts.log.warn('a suite could not be updated', { key: entry.key, error })
+  /**
+   * Begins an update, or adds the other form of the Release file to the one that is under way. The second form has its turn when the first
+   * has ended, unless a pause has begun with that.
+   */
+  #begin(wanted: WantedFile, entry: Entry, offered?: OfferedRelease): FormUpdate {
+    const { clock, log, suites } = this.#parts
+    const at = parentOf(entry.key)
+    const suite = suites.live.of(at)
+    const forms = this.#underWay.get(at) ?? new Map<string, FormUpdate>()
+    const before = [...forms.values()].at(-1)
+    const form = { begun: clock.elapsed(), changed: false, hurry: new AbortController(), offered }
+    const update = async (): Promise<RevalidationResult> => {
+      await before?.done
+      const paused = before && this.#pausedResult(entry)
+      if (paused !== undefined) return paused
+      const updated = await this.#update(wanted, entry, { ...form, suite, onChanged }).catch(
+        (error: unknown): RevalidationResult => {
+          log.warn('a suite could not be updated', { key: entry.key, error })
           return { use: 'stale', because: 'stale-suite-incomplete' }
-        })
-        .then(updated => {
-          // A file that the bucket lacks says nothing about the origin.
-          const ofBucket = pointer !== undefined && updated.use !== 'store'
-          return ofBucket ? updated : this.#noted(entry, updated)
-        })
-        .finally(() => this.#underWay.delete(entry.key)),
-    })
-    this.#underWay.set(entry.key, underWay)
-    return underWay
-  }
-
-  #noted({ key }: Entry, updated: RevalidationResult): RevalidationResult {
-    const at = parentOf(key)
-    if (updated.use === 'store') {
-      this.#behind.caughtUp(at, updated.because === 'changed' ? 'updated' : 'confirmed')
-    } else if (updated.use !== 'stale') this.#behind.caughtUp(at, 'updated')
-    else if (this.#behind.paused(at) === undefined) {
-      const { because } = updated
-      this.#behind.note(at, because, because.startsWith('stale-suite') ? firstPause : 0)
+        },
+      )
+      // A file that other nodes lack says nothing about the origin.
+      const saysNothing = offered !== undefined && updated.use !== 'store'
+      if (!saysNothing) note(suite, updated)
+      return updated
     }
-    return updated
+    const onChanged = (): void => {
+      underWay.changed = true
+      suite.note('another-came')
+    }
+    const underWay: FormUpdate = Object.assign(form, {
+      done: update().finally(() => {
+        forms.delete(entry.key)
+        if (forms.size === 0) this.#underWay.delete(at)
+      }),
+    })
+    forms.set(entry.key, underWay)
+    this.#underWay.set(at, forms)
+    return underWay
   }
 
   async #update(
     wanted: WantedFile,
     entry: Entry,
-    update: Omit<Update, 'done'>,
+    update: Pick<FormUpdate, 'hurry' | 'offered'> & {
+      readonly suite: Suite
+      /** Called when the origin has turned out to have another Release file. */
+      readonly onChanged: () => void
+    },
   ): Promise<RevalidationResult> {
-    const { fetcher, store, clock, delays, pointers } = this.#parts
-    const { pointer } = update
-    const at = parentOf(entry.key)
+    const { fetcher, store, clock, choice, others } = this.#parts
+    const { offered, suite } = update
+    const { at } = suite
     const key = `${entry.key}${incomingSuffix}`
-    const delayed = delays.restraint(at) !== undefined
-    const newest = delayed ? await delays.newest(at, entry) : entry
-    const asked = pointer ? wanted : { ...wanted, stored: newest }
+    const restrained = choice.restrains(at)
+    const newest = restrained ? await choice.newest(at, entry) : entry
+    const asked = offered ? wanted : { ...wanted, stored: newest }
     let found = await fetcher.fetch({ ...asked, key }).found
-    if (pointer !== undefined && found.kind !== 'filling') return { use: 'again' }
-    if (newest !== entry || (delayed && found.kind === 'answered')) {
+    if (offered !== undefined && found.kind !== 'filling') return { use: 'again' }
+    if (newest !== entry || (restrained && found.kind === 'answered')) {
       if (found.kind !== 'filling') return this.#asBefore(entry, found)
     } else if (found.kind === 'validated') {
       if (await this.#fetches.signatureFits(found.entry)) return unchangedResult(found)
@@ -369,7 +412,7 @@ export class Updates {
     if (found.kind !== 'filling') return unchangedResult(found)
     const settled = await found.filling.settled
     if (settled.kind === 'failed') {
-      return pointer ? { use: 'again' } : { use: 'stale', because: 'stale-origin-failed' }
+      return offered ? { use: 'again' } : { use: 'stale', because: 'stale-origin-failed' }
     }
     const same = settled.entry.digest === entry.digest
     if (newest !== entry && settled.entry.digest === newest.digest) {
@@ -383,40 +426,42 @@ export class Updates {
       const come = { ...settled.entry, key: entry.key }
       if (same) {
         await this.#fetches.signatureFits(come)
-        return this.#place(come, 'validated')
+        return await this.#place(entry, come, 'validated')
       }
-      update.changed = true
-      const heldFor = this.#behind.heldFor(at, come.digest)
+      update.onChanged()
       const hurry = update.hurry.signal
-      const candidate = { at, release: come, begun: clock.elapsed(), heldFor, hurry }
+      const begun = clock.elapsed()
+      const candidate = { suite, release: come, begun, hurry }
       const detached = entry.key.endsWith('/Release')
-      const pair = detached ? await this.#fetches.signatureNow(at, pointer) : {}
+      const pair = detached ? await this.#fetches.signatureNow(at, offered) : {}
       const signature = pair?.signature
+      const left = pair === undefined ? longestHold - suite.heldFor(come.digest, begun) : 0
       const kept =
-        pair === undefined && heldFor < longestHold
-          ? this.#heldBack(candidate, [{ ...unknownSignature, left: longestHold - heldFor }])
+        left > 0
+          ? this.#heldBack(candidate, [{ ...unknownSignature, left }])
           : await this.#prepared(candidate, entry, signature)
-      if (delayed) {
+      // The first Release file of the suite may have been adopted meanwhile.
+      if (choice.restrains(at)) {
         if ('use' in kept) return kept
         // A Release file that may not be adopted cannot wait, so clients keep the earlier one, even if that has expired.
         if (kept.facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-        await delays.wait(at, { release: come, signature }, kept.facts)
-        return await this.#delayed(entry)
+        if (suite.isRemoved) return { use: 'again' }
+        await choice.wait(at, { release: come, signature }, kept.facts)
+        return await this.#chosen(entry)
       }
       const facts = 'use' in kept ? undefined : kept.facts
-      if (pointer !== undefined) {
+      if (offered !== undefined) {
         if ('use' in kept && !isRefused(kept)) return kept
-        if (facts?.date !== pointer.date) pointers?.noteUnfit(at, pointer)
+        if (facts?.date !== offered.date) offered.noteUnfit()
         if (facts === undefined) return { use: 'stale', because: 'stale-suite-refused' }
       }
       // If the earlier Release file was not adopted, its files are not kept, so clients could not use it.
       if ('use' in kept && this.#isKept(entry)) return kept
       const signed = signature && { ...signature, key: signatureKey(at) }
-      if (facts !== undefined && pointer === undefined) {
-        await pointers?.announce(at, signed === undefined ? [come] : [come, signed], facts.date)
+      if (facts !== undefined && offered === undefined) {
+        await others?.announce(at, signed === undefined ? [come] : [come, signed], facts.date)
       }
-      if (signed !== undefined) store.put(signed)
-      return this.#place(come, 'changed')
+      return await this.#place(entry, come, 'changed', signed)
     } finally {
       store.remove(key)
       store.remove(`${signatureKey(at)}${incomingSuffix}`)
@@ -429,24 +474,24 @@ export class Updates {
     found: Exclude<FetchOutcome, { kind: 'filling' }>,
   ): Promise<RevalidationResult> {
     const result = unchangedResult(found)
-    if (result.use === 'store') return this.#delayed(entry)
+    if (result.use === 'store') return this.#chosen(entry)
     if (result.use === 'answer' && isGone(result.status)) {
       this.#parts.store.remove(entry.key)
-      await this.removed([entry.key])
+      await this.#parts.suites.removed([entry.key])
     }
     return result
   }
 
   /** The result with the Release file that clients get now. It counts as confirmed, because the origin was asked. */
-  async #delayed(entry: Entry): Promise<RevalidationResult> {
-    const { delays, store, clock } = this.#parts
-    await delays.settle(entry.key)
+  async #chosen(entry: Entry): Promise<RevalidationResult> {
+    const { choice, store, clock } = this.#parts
+    await choice.settle(entry.key)
     const now = await store.get(entry.key)
     if (now === undefined) return { use: 'again' }
     const confirmed = { ...now, validated: clock.now(), initialAge: 0 }
     store.amend(confirmed)
     const newer = now.digest === entry.digest ? 'validated' : 'changed'
-    const because = delays.reason(entry.key) ?? newer
+    const because = choice.reason(entry.key) ?? newer
     return { use: 'store', because, entry: confirmed }
   }
 
@@ -458,7 +503,7 @@ export class Updates {
     const { rules, log } = this.#parts
     const at = parentOf(entry.key)
     const policy = suitePolicy(at, rules().config)
-    const needed = policy?.verify === 'require' || this.#parts.delays.restraint(at) !== undefined
+    const needed = policy?.verify === 'require' || this.#parts.choice.restrains(at)
     if (!needed || !this.#isKept(entry)) return { use: 'again' }
     log.warn('a new Release file cannot be stored; clients get the earlier one', { key: entry.key })
     return { use: 'stale', because: 'stale-suite-incomplete' }
@@ -469,8 +514,20 @@ export class Updates {
     return this.#parts.suites.generationOf(entry) !== undefined
   }
 
-  #place(entry: Entry, because: 'validated' | 'changed'): RevalidationResult {
-    this.#parts.store.put(entry)
+  /**
+   * Puts a Release file in the place of the one with which its update began, with its signature. Another one may have taken that place: an
+   * operator may have removed the suite, and while it is not adopted, its Release file is fetched like any file.
+   */
+  async #place(
+    before: Entry,
+    entry: Entry,
+    because: 'validated' | 'changed',
+    signature?: Entry,
+  ): Promise<RevalidationResult> {
+    const { store } = this.#parts
+    if ((await store.get(entry.key))?.digest !== before.digest) return { use: 'again' }
+    if (signature !== undefined) store.put(signature)
+    store.put(entry)
     return { use: 'store', because, entry }
   }
 
@@ -482,11 +539,13 @@ export class Updates {
   ): Promise<RevalidationResult | Pick<MissingFiles, 'facts'>> {
     const { suites, clock, log } = this.#parts
     const missing = await suites.adoptions.prepare(
-      candidate.at,
+      candidate.suite.at,
       releaseFile(candidate.release, signedBy),
     )
     if (missing === undefined) return { use: 'stale', because: 'stale-suite-refused' }
-    const lacking = await this.#fetchAll(candidate, missing)
+    // The time counts from the first Release file that may be adopted. A refused one takes none of it.
+    const heldFor = candidate.suite.heldFor(candidate.release.digest, candidate.begun)
+    const lacking = await this.#fetchAll(candidate, missing, heldFor)
     if (lacking.length === 0) return missing
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     const expired = validUntil < clock.now()
@@ -500,19 +559,23 @@ export class Updates {
   }
 
   /** The result when these files hold a new Release file back. */
-  #heldBack({ at }: Candidate, lacking: readonly Lacking[]): RevalidationResult {
+  #heldBack({ suite }: Candidate, lacking: readonly LackingFile[]): RevalidationResult {
     const holding = lacking.filter(({ left }) => left > 0)
-    this.#behind.holdBack(at, holding, Math.max(...holding.map(({ left }) => left)))
+    suite.holdBack(holding, Math.max(...holding.map(({ left }) => left)))
     this.#parts.log.warn(
       'a new Release file names files that cannot be had; clients get the earlier one',
-      { suite: at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
+      { suite: suite.at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
     )
     return { use: 'stale', because: 'stale-suite-incomplete' }
   }
 
   /** Fetches files of a new generation. Resolves to those that have not arrived in time, except optional ones. */
-  async #fetchAll(candidate: Candidate, missing: MissingFiles): Promise<readonly Lacking[]> {
-    const { at, release, begun, heldFor, hurry } = candidate
+  async #fetchAll(
+    candidate: Candidate,
+    missing: MissingFiles,
+    heldFor: Milliseconds,
+  ): Promise<readonly LackingFile[]> {
+    const { suite, begun, hurry } = candidate
     const { clock, rules } = this.#parts
     const { update } = rules().config.suites
     const { files, byHash, optional, secondary, dropped } = missing
@@ -520,13 +583,12 @@ export class Updates {
       secondary?.has(path) || optional?.has(path) ? update / 2 : longestHold
     const waiting = [...files].sort((a, b) => holdOf(b) - holdOf(a))
     const main = waiting.filter(one => holdOf(one) === longestHold)
-    this.#behind.waitFor(
-      at,
+    suite.waitFor(
       main.map(({ path }) => ({ path, because: 'it has not come yet' })),
       dropped,
     )
-    const fetches = this.#fetches.begin(release.key, waiting, byHash)
-    const lacking: Lacking[] = []
+    const fetches = this.#fetches.begin(suite.at, waiting, byHash)
+    const lacking: LackingFile[] = []
     const hurried = new Promise<string>(resolve => {
       hurry.addEventListener('abort', () => resolve(late), { once: true })
     })
@@ -546,6 +608,18 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
+}
+
+/** Notes what an update has found out about a suite. */
+function note(suite: Suite, updated: RevalidationResult): void {
+  if (updated.use === 'stale') {
+    const { because } = updated
+    // A Release file that is held back has begun its pause already.
+    if (!suite.isPaused) {
+      suite.fellBehind(staleEvents[because], because.startsWith('stale-suite') ? firstPause : 0)
+    }
+  } else if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
+  else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')
 }
 
 /** The question about a stored Release file; undefined when its key is no URL. */

@@ -6,13 +6,36 @@
  * the plain name. The suite then adopts it like any Release file. A Release file that got the plain name in another way, such as the
  * import of a bundle, is treated as a new one that waits.
  */
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { repeat } from '../../async/repeat.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
-import { explainError } from '../../errors.ts'
-import type { Logger } from '../../log/log.ts'
-import { recentEntries } from '../../recent.ts'
-import { suiteOfRelease } from '../archive/path.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
+import { SingleFlight } from '../../../async/single-flight.ts'
+import { explainError } from '../../../errors.ts'
+import type { Logger } from '../../../log/log.ts'
+import { suiteOfRelease } from '../../archive/path.ts'
+import type { Rules } from '../../policy/policy.ts'
+import type { DelayReason } from '../../rfc9111/outcome.ts'
+import type { Entry } from '../../store/entry.ts'
+import type { Store } from '../../store/store.ts'
+import type { ReleaseFacts } from '../../suites/adopt.ts'
+import {
+  type Age,
+  type Content,
+  type Generation,
+  type GivenGeneration,
+  generationOf,
+  type KnownSuite,
+  keyIn,
+  keysOf,
+  type OpenPermission,
+  type Permission,
+  type ReleaseFile,
+  releaseFile,
+  releasesOf,
+  type WaitingGeneration,
+} from '../../suites/generation.ts'
+import type { Suite } from '../../suites/suite.ts'
+import type { Suites } from '../../suites/suites.ts'
+import type { ArrivedRelease, GenerationChoice } from '../../suites/updates/places.ts'
 import {
   type Choice,
   choose,
@@ -20,33 +43,12 @@ import {
   restrainsAny,
   restraintOf,
   withWaiting,
-} from '../features/delay/delay.ts'
-import type { SteadyTime } from '../features/delay/steady-time.ts'
-import type { Rules } from '../policy/policy.ts'
-import type { Entry } from '../store/entry.ts'
-import type { Store } from '../store/store.ts'
-import type { ReleaseFacts } from '../suites/adopt.ts'
-import {
-  type Age,
-  type Content,
-  type Generation,
-  type GivenGeneration,
-  generationOf,
-  keyIn,
-  keysOf,
-  type OpenPermission,
-  type Permission,
-  type ReleaseFile,
-  releasesOf,
-  type Suite,
-  type WaitingGeneration,
-} from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
-import { releaseFile } from './suite-fetches.ts'
+} from './delay.ts'
+import type { SteadyTime } from './steady-time.ts'
 
 interface SuiteDelaysParts {
   readonly rules: () => Rules
-  readonly suites: Pick<Suites, 'all' | 'at' | 'adoptions' | 'noteDelay' | 'removed'>
+  readonly suites: Pick<Suites, 'all' | 'at' | 'live' | 'adoptions' | 'noteDelay' | 'removed'>
   readonly store: Pick<Store, 'get' | 'put' | 'has'>
   readonly clock: Clock
   readonly log: Logger
@@ -54,12 +56,6 @@ interface SuiteDelaysParts {
 }
 
 type ReleaseName = ReleaseFile['name']
-
-/** A Release file that has arrived, with its detached signature if it has one. */
-interface Arrived {
-  readonly release: Entry
-  readonly signature: Entry | undefined
-}
 
 /** The reason why clients keep an earlier generation, and the generations that wait. */
 export interface DelayState {
@@ -78,18 +74,21 @@ export interface DelayState {
 const betweenLooks: Milliseconds = 60_000
 const looksBetweenNotes = 10
 
-const mostWarned = 1000
 /** A suite that can be adopted is adopted within seconds. After this time it counts as one that cannot. */
 const longestAdoption: Milliseconds = 60_000
-const mostUnknown = 100
 
-export class SuiteDelays {
+/** What is remembered of a suite. */
+interface DelayMemory {
+  /** The moment of the first request for a suite that is not adopted, by `elapsed`. */
+  firstAsked?: Milliseconds | undefined
+  /** The SHA-256 of the Release files about whose expiry the log has warned. */
+  readonly warned: Set<string>
+}
+
+export class SuiteDelays implements GenerationChoice {
   readonly #parts: SuiteDelaysParts
   readonly #settling = new SingleFlight<void>()
-  /** The SHA-256 of the Release files about whose expiry the log has warned. */
-  readonly #warned = recentEntries<string, true>(mostWarned)
-  /** The suites with a delay that are not adopted, with the moment of the first request for them by `elapsed`. */
-  readonly #unknown = recentEntries<string, Milliseconds>(mostUnknown)
+  readonly #memories = new WeakMap<Suite, DelayMemory>()
   #looks = 0
   #stopLooking: (() => void) | undefined
 
@@ -113,16 +112,16 @@ export class SuiteDelays {
     return restrainsAny(this.#parts.rules().config)
   }
 
+  restrains(at: string): boolean {
+    return this.restraint(at) !== undefined
+  }
+
   /** The delay or hold of an adopted suite; undefined when it has neither or is not adopted. */
   restraint(at: string): Restraint | undefined {
     if (!this.#active || this.#parts.suites.at(at) === undefined) return undefined
     return restraintOf(at, this.#parts.rules().config)
   }
 
-  /**
-   * Puts the right Release file under this key, which can also be the key of its signature. Undefined when its suite has no delay or
-   * hold. Never rejects.
-   */
   settle(key: string): Promise<void> | undefined {
     if (!this.#active) return undefined
     const at = suiteOfRelease(key)
@@ -141,10 +140,6 @@ export class SuiteDelays {
     })
   }
 
-  /**
-   * The reason why a Release file that the store cannot give must not be fetched either; undefined when it may be. Its suite is kept at an
-   * earlier generation, whose other form clients have got, or whose content cannot be read now. The origin could give a newer one.
-   */
   withholds(key: string): 'other-form' | 'unreadable' | undefined {
     const at = suiteOfRelease(key)
     const suite = at === undefined ? undefined : this.#parts.suites.at(at)
@@ -156,14 +151,7 @@ export class SuiteDelays {
     return releaseOf(suite, name, digest)?.signedBy === undefined ? 'other-form' : 'unreadable'
   }
 
-  /** Whether an entry is a Release file of a suite with a delay or a hold, so that a newer one may not replace it at once. */
-  isKept({ key }: Entry): boolean {
-    const at = this.#active && !key.endsWith('.gpg') ? suiteOfRelease(key) : undefined
-    return at !== undefined && this.restraint(at) !== undefined
-  }
-
-  /** The reason why clients get an earlier Release file under this key; undefined when they get the newest known one. */
-  reason(key: string): 'suite-delayed' | 'suite-held' | undefined {
+  reason(key: string): DelayReason | undefined {
     if (!this.#active) return undefined
     const because = this.state(suiteOfRelease(key) ?? '', nameOf(key))?.choice.because
     if (because === 'delayed') return 'suite-delayed'
@@ -214,11 +202,19 @@ export class SuiteDelays {
   get without(): readonly string[] {
     if (!this.#active) return []
     const before = this.#parts.clock.elapsed() - longestAdoption
-    const long = [...this.#unknown.entries()].filter(([, since]) => since < before)
-    return long.map(([at]) => at).filter(at => this.#isUnknown(at))
+    const isLong = (suite: Suite) => (this.#memories.get(suite)?.firstAsked ?? Infinity) < before
+    const long = this.#parts.suites.live.all.filter(isLong)
+    return long.map(({ at }) => at).filter(at => this.#isUnknown(at))
   }
 
-  /** The newest known Release file with this name: the waiting one that arrived last, else the one that clients get. */
+  #memory(at: string): DelayMemory {
+    const suite = this.#parts.suites.live.of(at)
+    const memory = this.#memories.get(suite) ?? { warned: new Set() }
+    this.#memories.set(suite, memory)
+    return memory
+  }
+
+  /** The waiting Release file that arrived last, else the one that clients get. */
   async newest(at: string, entry: Entry): Promise<Entry> {
     const suite = this.#parts.suites.at(at)
     const last = suite && waitingOf(suite, nameOf(entry.key)).at(-1)
@@ -227,8 +223,11 @@ export class SuiteDelays {
     return found !== undefined && this.#parts.store.has(found.digest) ? found : entry
   }
 
-  /** Makes a new generation wait, which has arrived with the files that clients use. */
-  async wait(at: string, { release, signature }: Arrived, facts: ReleaseFacts): Promise<void> {
+  async wait(
+    at: string,
+    { release, signature }: ArrivedRelease,
+    facts: ReleaseFacts,
+  ): Promise<void> {
     const { suites, clock, log, steady } = this.#parts
     const file = releaseFile(release, signature)
     const { date, validUntil, contents } = facts
@@ -297,8 +296,8 @@ export class SuiteDelays {
   }
 
   #noteUnknown(at: string): void {
-    if (!this.#isUnknown(at)) this.#unknown.delete(at)
-    else if (!this.#unknown.has(at)) this.#unknown.set(at, this.#parts.clock.elapsed())
+    if (!this.#isUnknown(at)) return
+    this.#memory(at).firstAsked ??= this.#parts.clock.elapsed()
   }
 
   #look(): Promise<void> | undefined {
@@ -343,7 +342,9 @@ export class SuiteDelays {
     if (latest.given === undefined) await suites.noteDelay(at, { given: allGiven(latest) })
     const choice = this.#choice(latest, name, { digest, restraint })
     const next = latest.waiting?.find(({ release }) => release.digest === choice.digest)
+    const live = suites.live.of(at)
     if (next !== undefined) await this.#give(latest, next, choice)
+    else if (isWaiting(choice) && live.standing === 'same') live.note('restrained')
     if (choice.expires) this.#warn(at, choice.digest ?? digest)
   }
 
@@ -360,7 +361,7 @@ export class SuiteDelays {
   }
 
   /** Gives clients a generation that has waited. */
-  async #give(suite: Suite, next: WaitingGeneration, choice: Choice): Promise<void> {
+  async #give(suite: KnownSuite, next: WaitingGeneration, choice: Choice): Promise<void> {
     const { suites, clock, log } = this.#parts
     const { at } = suite
     const { because } = choice
@@ -384,6 +385,7 @@ export class SuiteDelays {
       log.warn('a generation that waited is lost', { suite: at, release: digest })
       return
     }
+    suites.live.of(at).note(because)
     const facts = {
       suite: at,
       because,
@@ -424,7 +426,7 @@ export class SuiteDelays {
   }
 
   #choice(
-    suite: Suite,
+    suite: KnownSuite,
     name: ReleaseName,
     { digest, restraint }: { readonly digest: string; readonly restraint: Restraint },
   ): Choice {
@@ -441,14 +443,15 @@ export class SuiteDelays {
   }
 
   /** The permission of a suite while it holds by both times, so that a clock that is set back does not renew it. */
-  #openNow({ open }: Suite): OpenPermission | undefined {
+  #openNow({ open }: KnownSuite): OpenPermission | undefined {
     const { clock, steady } = this.#parts
     return Math.max(clock.now(), steady.now()) < (open?.until ?? 0) ? open : undefined
   }
 
   #warn(at: string, digest: string): void {
-    if (this.#warned.get(digest)) return
-    this.#warned.set(digest, true)
+    const { warned } = this.#memory(at)
+    if (warned.has(digest)) return
+    warned.add(digest)
     this.#parts.log.warn('the generation that clients get is about to expire', {
       suite: at,
       release: digest,
@@ -458,27 +461,31 @@ export class SuiteDelays {
 
 const releaseNames: readonly ReleaseName[] = ['InRelease', 'Release']
 
+function isWaiting({ because }: Choice): boolean {
+  return because === 'delayed' || because === 'held'
+}
+
 function nameOf(key: string): ReleaseName {
   return key.endsWith('/InRelease') ? 'InRelease' : 'Release'
 }
 
-function hasState({ waiting, given, open }: Suite): boolean {
+function hasState({ waiting, given, open }: KnownSuite): boolean {
   return waiting !== undefined || given !== undefined || open !== undefined
 }
 
-function waitingOf({ waiting = [] }: Suite, name: ReleaseName): readonly WaitingGeneration[] {
+function waitingOf({ waiting = [] }: KnownSuite, name: ReleaseName): readonly WaitingGeneration[] {
   return waiting.filter(({ release }) => release.name === name)
 }
 
 /** The SHA-256 of the Release file that clients get in this form; undefined when they get the other form. */
-function digestGiven(suite: Suite, name: ReleaseName): string | undefined {
+function digestGiven(suite: KnownSuite, name: ReleaseName): string | undefined {
   const [adopted] = suite.generations
   const ofAdopted = adopted && releasesOf(adopted).find(release => release.name === name)
   return suite.given?.[name]?.digest ?? ofAdopted?.digest
 }
 
 /** The Release files that clients get in each form. They are noted, so that one form stays when the other changes. */
-function allGiven(suite: Suite): Partial<Record<ReleaseName, GivenGeneration>> {
+function allGiven(suite: KnownSuite): Partial<Record<ReleaseName, GivenGeneration>> {
   const given: Partial<Record<ReleaseName, GivenGeneration>> = { ...suite.given }
   const [adopted] = suite.generations
   for (const { name, digest } of adopted === undefined ? [] : releasesOf(adopted)) {
@@ -488,7 +495,7 @@ function allGiven(suite: Suite): Partial<Record<ReleaseName, GivenGeneration>> {
 }
 
 function factsOf(
-  suite: Suite,
+  suite: KnownSuite,
   digest: string,
 ): Pick<Generation, 'date' | 'validUntil'> | undefined {
   return (
@@ -497,13 +504,13 @@ function factsOf(
 }
 
 /** The age of the generation that clients get in this form. */
-function ageOf(suite: Suite, name: ReleaseName): Age {
+function ageOf(suite: KnownSuite, name: ReleaseName): Age {
   const { seen, dateBefore } = suite.given?.[name] ?? {}
   const digest = digestGiven(suite, name)
   return { date: digest === undefined ? undefined : factsOf(suite, digest)?.date, seen, dateBefore }
 }
 
-function releaseOf(suite: Suite, name: ReleaseName, digest: string): ReleaseFile | undefined {
+function releaseOf(suite: KnownSuite, name: ReleaseName, digest: string): ReleaseFile | undefined {
   const generations = suite.generations.flatMap(releasesOf)
   return [...generations, ...(suite.waiting ?? []).map(({ release }) => release)].find(
     release => release.name === name && release.digest === digest,

@@ -1,19 +1,19 @@
 /**
  * The commands about delayed suites: `release` lets waiting generations through, and `changes` lists the versions that wait.
  */
-import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../admin-socket.ts'
-import type { Clock, Milliseconds } from '../../async/clock.ts'
-import { resultInTime } from '../../async/deadline.ts'
-import { countOf, moment } from '../../figures.ts'
-import { type JsonObject, jsonText } from '../../json.ts'
-import { exitCodes } from '../../program.ts'
-import type { SuiteDelays } from '../answer/suite-delays.ts'
-import type { Updates } from '../answer/suite-updates.ts'
-import { type Change, type ChangesInThread, countOfChanges } from '../features/delay/changes.ts'
-import { suiteName } from '../features/delay/delay.ts'
-import type { Store } from '../store/store.ts'
-import { type Generation, generationOf, keyIn, type Suite } from '../suites/generation.ts'
-import type { Suites } from '../suites/suites.ts'
+import { type CommandAnswer, complaintAnswer, outputAnswer } from '../../../admin-socket.ts'
+import type { Clock, Milliseconds } from '../../../async/clock.ts'
+import { resultInTime } from '../../../async/deadline.ts'
+import { countOf, moment } from '../../../figures.ts'
+import { type JsonObject, jsonText } from '../../../json.ts'
+import { exitCodes } from '../../../program.ts'
+import type { Store } from '../../store/store.ts'
+import { type Generation, generationOf, type KnownSuite, keyIn } from '../../suites/generation.ts'
+import type { Suites } from '../../suites/suites.ts'
+import type { Updates } from '../../suites/updates/updates.ts'
+import { type Change, type ChangesInThread, countOfChanges } from './changes.ts'
+import { suiteName } from './delay.ts'
+import type { SuiteDelays } from './suite-delays.ts'
 
 export interface DelayCommandParts {
   readonly changes: Pick<ChangesInThread, 'list'>
@@ -149,7 +149,7 @@ async function askOrigin(
   }
 }
 
-function dateOf(suite: Suite, digest: string): Milliseconds | undefined {
+function dateOf(suite: KnownSuite, digest: string): Milliseconds | undefined {
   const waiting = suite.waiting?.find(({ release }) => release.digest === digest)
   return (generationOf(suite, digest) ?? waiting)?.date
 }

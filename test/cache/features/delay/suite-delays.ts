@@ -7,12 +7,12 @@ import {
   type ChangingArchive,
   type ChangingOptions,
   changingArchives,
-} from '../../fixtures/archive/changing-archive.ts'
-import { hexOf } from '../../fixtures/archive/tiny-archive.ts'
-import { TestCache } from '../../fixtures/cache/cache.ts'
-import { attempt } from '../../fixtures/process/command.ts'
+} from '../../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
+import { TestCache } from '../../../fixtures/cache/cache.ts'
+import { attempt } from '../../../fixtures/process/command.ts'
 
-const program = join(import.meta.dirname, '../../../bin/cachesvc.js')
+const program = join(import.meta.dirname, '../../../../bin/cachesvc.js')
 
 t.setTimeout(600_000)
 
@@ -140,7 +140,7 @@ t.test('Valid-Until: the delay gives way, with a warning', async t => {
   }
   t.ok(
     cache.log.lines.some(
-      ({ level, message }) => level === 'warn' && /before its time/.test(message),
+      ({ level, message }) => level === 'warn' && /ahead of its time/.test(message),
     ),
   )
 })
