@@ -102,8 +102,9 @@ t.test('immutable names are fresh for ever, whatever the origin or the clock say
     `/d/dists/sid/main/binary-amd64/by-hash/SHA256/${'0'.repeat(64)}`,
   ]) {
     for (const now of [T, T + 3650 * DAY, T - 3650 * DAY]) {
-      const named = { checkFrom: () => undefined, governs: () => true, confirms: () => true }
-      const fresh = freshnessOf(entry, classify(path), { settings, now, suites: named })
+      const suites = { checkFrom: () => undefined, governs: () => true }
+      const claim = { digest: '0'.repeat(64) }
+      const fresh = freshnessOf(entry, classify(path), { settings, now, suites, claim })
       t.equal(fresh, Number.POSITIVE_INFINITY)
     }
   }
@@ -111,7 +112,7 @@ t.test('immutable names are fresh for ever, whatever the origin or the clock say
 
 t.test('a version in a name is believed for an hour where no index names the content', async t => {
   const path = classify('/d/pool/main/a/apt/apt_2.6.1_amd64.deb')
-  const unnamed = { checkFrom: () => undefined, governs: () => true, confirms: () => false }
+  const unnamed = { checkFrom: () => undefined, governs: () => true }
   const verified = stored({ verified: { by: 'index', suite: 'http://a.example.org/d/dists/sid' } })
   for (const [entry, more, lasting] of [
     [stored(), { suites: unnamed }, false],
