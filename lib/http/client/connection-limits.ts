@@ -5,7 +5,7 @@
  * - apt has one connection to an archive and sends its requests one after the other. Archives that allow an address two or five connections
  *   work for apt; those above get 429, 503, a reset, or no connection.
  * - An origin that is down, or has one broken file, also answers 503 while it has several connections. A request that is refused alone
- * *   shows that the number is not the reason, and ends a lower limit that is still a guess. So a lower limit lasts only where it helps.
+ *   shows that the number is not the reason, and ends a lower limit that is still a guess. So a lower limit lasts only where it helps.
  * - Until the refused request is answered with the lower number, that is a guess: clients can ask for a broken file while a large one
  *   arrives over the only connection that is left. So a lower limit under which it has not been answered ends after `trial`, and the one
  *   before counts again. A later refusal of that file lowers no limit for a while. Answers to other requests show nothing: they had been
