@@ -24,6 +24,7 @@ import type { CutReason, OutcomeFacts } from './access/outcome.ts'
 import { placeOf, type RequestHead } from './access/own-origin.ts'
 import { admin } from './admin.ts'
 import { Backend } from './backend/backend.ts'
+import { watchBackendCredential } from './backend/backend-credential.ts'
 import { watchClientIdentity } from './backend/client-identity.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
@@ -406,8 +407,10 @@ async function makeListeners(
     ...endings({ rules, sessions, clientAddress, instanceId }),
   })
   shared?.revocations?.whenEnded(ending.lookNow)
-  const endWatch = watchClientIdentity(clock, { log, rules })
-  stop.unshift(stopStep('stop watching certificates', 1000, async () => endWatch()))
+  for (const watch of [watchClientIdentity, watchBackendCredential]) {
+    const endWatch = watch(clock, { log, rules })
+    stop.unshift(stopStep('stop watching files for the backend', 1000, async () => endWatch()))
+  }
   const { serving, rest } = stopTimes(config.timeouts.drain)
   stop.unshift(
     stopStep('end WebSockets and event streams, finish running requests', rest, deadline => {

@@ -10,8 +10,8 @@ _authproxy() {
     'reload:have it read its configuration again'
     'rotate-keys:make new keys; the old ones retire later'
     'socket-unit:print its address for a socket unit of systemd'
-    'access:say what the rules of access make of a request'
-    'sessions:end all sessions of a user'
+    'access:say whether the rules of access let a request pass'
+    'sessions:end all sessions of a user (sessions end --user NAME)'
     'dev-idp:run an identity provider for development'
     'demo:try everything out on this machine'
   )

@@ -2,7 +2,7 @@
  * Packages of a list with all that they depend on reach a site without a connection: fetched by `cachesvc fetch`, carried by a bundle, and
  * installed there by real apt.
  */
-import { writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
@@ -25,8 +25,14 @@ t.test('a list reaches a site without a connection', { skip }, async t => {
   ]
   const lab = await setUp(t, { directory, packages })
   const list = join(directory, 'packages')
+  // apt-get download leaves out what its working directory has; the command must not.
+  const cwd = join(directory, 'here')
+  await mkdir(cwd)
+  for (const path of await readdir(lab.archive.root, { recursive: true }))
+    if (path.endsWith('/tool_1.0_amd64.deb'))
+      await cp(join(lab.archive.root, path), join(cwd, 'tool_1.0_amd64.deb'))
   const cachesvc = async (...words: readonly string[]) => {
-    const { code, stdout, stderr } = await attempt(program, words)
+    const { code, stdout, stderr } = await attempt(program, words, { cwd })
     return { code, said: `${stdout}${stderr}` }
   }
   const from = [

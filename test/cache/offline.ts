@@ -36,6 +36,7 @@ t.test('offline serves what is stored and asks no origin', async t => {
     const missing = await cache.get(origin.url(path))
     t.equal(missing.status, 504, path)
     t.match(missing.text, /offline/)
+    t.match(missing.reason, /this proxy is offline/, 'apt shows the reason phrase alone')
     t.equal((await cache.head(origin.url(path))).status, 504)
   }
   t.match(await cache.get(origin.url(deb), { Authorization: 'Basic eA==' }), { status: 504 })

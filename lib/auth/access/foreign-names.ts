@@ -15,6 +15,7 @@ import { ownText } from '../../recent.ts'
 /** What a field could tell the application. */
 export type Family =
   | 'identity'
+  | 'credential'
   | 'path'
   | 'method'
   | 'file'
@@ -39,6 +40,11 @@ export interface Treatment {
 export const treatments: Readonly<Record<Family, Treatment>> = {
   identity: {
     could: 'be taken for the identity of a user',
+    gateway: 'removed',
+    check: 'refused',
+  },
+  credential: {
+    could: 'be taken for the credential of authproxy',
     gateway: 'removed',
     check: 'refused',
   },
@@ -115,6 +121,8 @@ const TABLE: Readonly<Record<Family, Lines>> = {
     ['X-WEBAUTH-EMAIL', 'Grafana, Gitea'],
     ['X-WEBAUTH-GROUPS', 'Grafana, Gitea'],
   ],
+  // The operator alone names such a field (`backendCredential.field`).
+  credential: [],
   path: [
     ['Daphne-Root-Path', 'Daphne: cuts the value off the path, in Django too'],
     ['Script-Name', 'gunicorn (`SCRIPT_NAME`): cuts the value off the path'],
@@ -211,21 +219,20 @@ const CASE = 0x20
 const MOST = 1000
 const LONGEST = 80
 
-/** The names that are foreign to an instance: those of the table, and those in which it tells who asks besides. */
+/** The names that are foreign to an instance: those of the table, those in which it tells who asks besides, and that of its credential. */
 export class ForeignNames {
   /** Names that the operator has chosen, folded. */
   readonly #own: ReadonlyMap<string, ForeignName>
   readonly #known = new Map<string, ForeignName | undefined>()
 
-  constructor(own: readonly string[] = []) {
-    this.#own = new Map(
-      own.map(name => {
-        return [
-          foldedName(name),
-          { name, family: 'identity', obeyedBy: 'this application' },
-        ] as const
-      }),
-    )
+  constructor(own: readonly string[] = [], credential?: string) {
+    const row = (name: string, family: Family) => {
+      return [foldedName(name), { name, family, obeyedBy: 'this application' }] as const
+    }
+    this.#own = new Map([
+      ...own.map(name => row(name, 'identity')),
+      ...(credential === undefined ? [] : [row(credential, 'credential')]),
+    ])
   }
 
   /** The row of a field, whatever its spelling; undefined when a client may send it. */

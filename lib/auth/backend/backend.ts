@@ -4,6 +4,7 @@
  */
 
 import type { Socket } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../async/clock.ts'
 import type { Source, Take } from '../../bytes/source.ts'
 import { OriginClient } from '../../http/client/client.ts'
@@ -21,6 +22,7 @@ import { hostFor, type Place } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
 import type { ReadSession } from '../session/token.ts'
+import { readBackendCredential } from './backend-credential.ts'
 import { readClientIdentity } from './client-identity.ts'
 
 interface BackendOptions {
@@ -76,7 +78,8 @@ export class Backend {
    * The fields that requests with these very fields are forwarded with, all but the request ID. A connection hands on equal
    * field blocks as one object, so the fields are made once (identity/backend-fields.ts).
    */
-  readonly #sent = new WeakMap<Fields, Sent>()
+  #sent = new WeakMap<Fields, Sent>()
+  #credential: Fields
   /** Trailer fields that may be passed on. */
   readonly #trailers: (fields: Fields) => Fields
 
@@ -89,6 +92,7 @@ export class Backend {
     const { backendConnections } = limits
     const passed = Math.ceil(backendConnections / 2)
     this.#options = options
+    this.#credential = readBackendCredential(config).fields
     this.#trusted = AddressSet.fromCidrs(config.trustedProxies)
     this.#origin = new OriginClient({
       clock,
@@ -129,6 +133,19 @@ export class Backend {
   /** From now on shows this certificate to a backend that asks for one, in new connections; false when it did so already. */
   show(identity: KeyAndCertificate): boolean {
     return this.#origin.dialler.show(identity)
+  }
+
+  /** The field by which the application knows this service; empty without `backendCredential`. */
+  get credential(): Fields {
+    return this.#credential
+  }
+
+  /** From now on sends this credential; false when it did so already. */
+  present(credential: Fields): boolean {
+    if (isDeepStrictEqual(credential.flat, this.#credential.flat)) return false
+    this.#credential = credential
+    this.#sent = new WeakMap()
+    return true
   }
 
   /** Whether a peer is one of the proxies in front. */
@@ -193,6 +210,7 @@ export class Backend {
     if (sent?.identity !== identity || sent?.client !== client) {
       const host = hostFor(request, config.domain)
       const own = Fields.of(
+        ...this.#credential,
         [instanceField, instanceTrail(request.fields, instanceId)],
         // Clients reach the edge by https: browsers send our cookies over nothing else.
         ...forwardingFields({ client, host, scheme: 'https' }),

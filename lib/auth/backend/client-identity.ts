@@ -1,16 +1,13 @@
 /**
- * The certificate by which the backend knows this service (mutual TLS): reads it with its key, and reads both again when they change.
- *
- * # Facts
- * - Programs that renew a certificate replace its two files one after the other. So the watch reads changed files when they
- *   were the same in two checks in a row, and keeps the old pair in use when the new one does not fit together.
+ * The certificate by which the backend knows this service (mutual TLS): reads it with its key, and reads both again when they change. The old pair
+ * stays in use when the new one does not fit together.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { repeat } from '../../async/repeat.ts'
-import { explainError, Failure, systemCode, unreadableReason } from '../../errors.ts'
+import { explainError, Failure, unreadableReason } from '../../errors.ts'
+import { settledLook } from '../../files/settled-files.ts'
 import type { KeyAndCertificate } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { Config } from '../config/config.ts'
@@ -60,44 +57,24 @@ export function watchClientIdentity(clock: Clock, options: WatchOptions): () => 
 
 /** A function that looks at the files once. It never throws. */
 export function clientIdentityLook({ log, rules }: WatchOptions): () => Promise<void> {
-  /** The files that the next two variables describe. */
-  let files: Config['targetClient']
-  let taken: string | undefined
-  let seen: string | undefined
-  return async () => {
+  const files = () => {
+    const { targetClient } = rules().config
+    return targetClient && { of: targetClient, paths: Object.values(targetClient) }
+  }
+  return settledLook(files, () => {
     const { config, backend } = rules()
-    const before = seen
-    seen = await appearance(config.targetClient)
-    // A start or a reload has just read them, but they may have changed since.
-    if (files !== config.targetClient) taken = undefined
-    files = config.targetClient
-    if (seen === taken || seen !== before || files === undefined) return
-    taken = seen
     try {
       const identity = readClientIdentity(config)
       if (identity === undefined || !backend.show(identity)) return
-      const ends = new Date(endOf(identity))
-      log.info('the certificate for the backend was read again', { file: files.certificate, ends })
+      const [file, ends] = [config.targetClient?.certificate, new Date(endOf(identity))]
+      log.info('the certificate for the backend was read again', { file, ends })
     } catch (error) {
       const problem = explainError(error)
       log.warn('the certificate for the backend has changed and is of no use; the old one stays', {
         problem,
       })
     }
-  }
-}
-
-async function appearance(files: Config['targetClient']): Promise<string> {
-  if (files === undefined) return ''
-  const parts = [files.certificate, files.key].map(async path => {
-    try {
-      const { ino, mtimeMs, size } = await stat(path)
-      return `${ino} ${mtimeMs} ${size}`
-    } catch (error) {
-      return systemCode(error) ?? 'cannot be looked at'
-    }
   })
-  return (await Promise.all(parts)).join('; ')
 }
 
 function read<T>(otherwise: string, make: () => T): T {

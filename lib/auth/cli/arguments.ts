@@ -53,8 +53,11 @@ const core = {
       operands: '[INSTANCE]',
       summary: 'print its address for a socket unit of systemd',
     },
-    access: { readsTheRest: true, summary: 'say what the rules of access make of a request' },
-    sessions: { readsTheRest: true, summary: 'end all sessions of a user' },
+    access: { readsTheRest: true, summary: 'say whether the rules of access let a request pass' },
+    sessions: {
+      readsTheRest: true,
+      summary: 'end all sessions of a user (sessions end --user NAME)',
+    },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },

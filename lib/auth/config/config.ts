@@ -31,6 +31,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   const claims = ownClaims(identity)
   const { encoding, fieldSize: limit, rename } = identity
   const names = fieldNames(identity.names)
+  const backendCredential = backendCredentialOf(values)
   const { nameIDFormat, allowSHA1, ...saml } = values.saml
   return {
     instance,
@@ -44,6 +45,8 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     targetServerName: proxy.targetServerName,
     /** Files of the certificate that the backend is shown, and of its key. */
     targetClient: targetClientOf(proxy),
+    /** The field and the file of the credential for the backend; its value is not part of the configuration. */
+    backendCredential,
     trustedProxies: proxy.trustedProxies,
     proxyProtocol: proxy.proxyProtocol,
     webSocketOrigins: proxy.webSocketOrigins,
@@ -112,7 +115,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       basicAuth: proxy.useBasicAuth,
       names,
       /** The names of further fields that are removed from requests of clients. */
-      stripped: strippedNames(names),
+      stripped: strippedNames(names, backendCredential?.field),
     },
     groupNames: rename,
     /** The signed identity; undefined when none is sent. Its audience is the public origin unless the settings name another. */
@@ -169,6 +172,11 @@ function targetClientOf({ targetClientCertificate, targetClientKey }: SettingVal
     : { certificate: targetClientCertificate, key: targetClientKey }
 }
 
+/** Both are set, or neither: the check of the settings refuses one alone. */
+function backendCredentialOf({ backendCredential: { field, valueFile } }: WholeValues) {
+  return field === undefined || valueFile === undefined ? undefined : { field, file: valueFile }
+}
+
 /** Exactly one of the two is set: the check of the settings refuses anything else. */
 function idpMetadataOf({ idpMetadataURL: url, idpMetadataFile: path = '' }: SettingValues) {
   return url === undefined ? ({ from: 'file', path } as const) : ({ from: 'url', url } as const)
@@ -198,8 +206,15 @@ export function needRestart(
  */
 export function inForce(started: Config, wanted: Config, now: Config = started): Config {
   const { target, targetVerify, targetCertificates, targetServerName, targetClient } = now
-  const backend = { target, targetVerify, targetCertificates, targetServerName, targetClient }
+  const { backendCredential } = now
   const next = withFixed(fixed, started, wanted)
+  const { identityFields } = next
+  // The names that are removed have to include the name of the credential that is sent.
+  const stripped = strippedNames(identityFields.names, backendCredential?.field)
+  const backend = {
+    ...{ target, targetVerify, targetCertificates, targetServerName, targetClient },
+    ...{ backendCredential, identityFields: { ...identityFields, stripped } },
+  }
   return {
     ...next,
     // The connection to the store is opened once. `onOutage` is read at each login.

@@ -69,9 +69,13 @@ export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>) {
   }
 }
 
-/** The names that are removed from a client: those of the table, and those of the fields that are sent. */
-export function strippedNames({ others }: ReturnType<typeof fieldNames>): ForeignNames {
-  return new ForeignNames(others.map(({ field }) => field))
+/** The names that are removed from a client: those of the table, and those of the fields that are sent, the credential's among them. */
+export function strippedNames(
+  { others }: ReturnType<typeof fieldNames>,
+  credential?: string,
+): ForeignNames {
+  const own = others.map(({ field }) => field)
+  return new ForeignNames(own, credential)
 }
 
 /** The problem of a field name, as the end of a sentence; undefined when there is none. */

@@ -62,6 +62,8 @@ export function withSecrets(
     from(values.idpMetadataProxyFile, ['idpMetadataProxyFile'], readProxyUrl)
   const { targetClientKey: key } = values.proxy
   const proxy = { ...values.proxy, targetClientKey: key && secretFile(key, of) }
+  const { field, valueFile } = values.backendCredential
+  const backendCredential = { field, valueFile: valueFile && secretFile(valueFile, of) }
   const edgeSecret = from(values.forwardAuth.secretFile, ['forwardAuth', 'secretFile'], readToken)
   const forwardAuth = { ...values.forwardAuth, edgeSecret }
   const { passwordFile, sentinelPasswordFile } = values.state
@@ -71,7 +73,8 @@ export function withSecrets(
     sentinelPassword: from(sentinelPasswordFile, ['state', 'sentinelPasswordFile'], readPassword),
   }
   const keys = { ...values.keys, file: values.keys.file && secretFile(values.keys.file, of) }
-  const whole = { ...values, passthroughTokens, idpMetadataProxy, proxy, forwardAuth, state, keys }
+  const named = { proxy, backendCredential, forwardAuth, state, keys }
+  const whole = { ...values, passthroughTokens, idpMetadataProxy, ...named }
   return { ...remarks, values: whole }
 }
 

@@ -197,7 +197,8 @@ export const serverName: Kind<string> = kind({ name: 'host name', json: string }
   return host === found.toLowerCase() ? readResult(host) : mismatch(found, what, 'without a port')
 })
 
-const fieldName = textKind(
+/** The name of a field that the operator chooses. */
+export const fieldName = textKind(
   'header name',
   'the name of a header, such as X-Remote-User',
   fieldNameProblem,

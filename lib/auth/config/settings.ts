@@ -29,6 +29,7 @@ import {
   attributeName,
   chosenNames,
   domain,
+  fieldName,
   loginStatus,
   moment,
   origin,
@@ -74,7 +75,7 @@ export const settings = group('', {
   idpMetadataFile: optionalSetting(absolutePath, 'none: this or `idpMetadataURL` is required')
     .needsRestart('saml.idpMetadata')
     .says(
-      'File with the metadata of the identity provider. It is read at start and never again: after a change, restart. A reload says when it has changed since.',
+      'File with the metadata of the identity provider. It is read at start and never again: after a change, restart. A reload says when the file has changed since the start.',
     ),
   idpMetadataProxy: optionalSetting(
     proxyUrl,
@@ -222,6 +223,28 @@ export const settings = group('', {
     ),
   }),
 
+  backendCredential: group(
+    'A secret header by which the application knows that a request has come through authproxy.',
+    {
+      field: optionalSetting(
+        fieldName,
+        'none: no credential is sent',
+        'backendCredential:\n  field: X-Gateway-Key\n  valueFile: /etc/authproxy/secrets/gateway-key',
+      )
+        .needs('backendCredential.valueFile')
+        .says(
+          'Name of a header that every request to the application has, those without a login included, so that the application can refuse what did not come through authproxy. It is removed from what clients send, in every spelling, and never logged.',
+          'With `forwardAuth` every answer that lets a request pass has it; the edge has to copy it into the request (`docs/forward-auth.md`).',
+        ),
+      valueFile: optionalSetting(secretPlace, 'none')
+        .needs('backendCredential.field')
+        .says(
+          'File with the value: at least 16 characters of visible ASCII without spaces, such as those of `openssl rand -hex 32`. A path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+          'It is read again when it changes. A value that cannot be used changes nothing; the log says so. At the start and at a reload it is an error.',
+        ),
+    },
+  ),
+
   forwardAuth,
 
   session: group('Sessions, which live in a cookie of the browser.', {
@@ -298,7 +321,7 @@ export const settings = group('', {
       'none',
       'identity:\n  rename: /etc/authproxy/groups.txt',
     ).says(
-      'File with names for groups, for identity providers that send an ID or a distinguished name: a line each with what is sent, a tab or ` => `, and the name. Case is ignored in what is sent. Rules of `access`, `identity.groups` and the application see the names. A group that is not in the file stays as it was sent, but is left out if it is called like a name in the file.',
+      'File that gives names to groups, for identity providers that send an ID or a distinguished name. Each line has what is sent, a tab or ` => `, and the name. Case is ignored in what is sent. Rules of `access`, `identity.groups` and the application see the names. A group that is not in the file stays as it was sent, but is left out if it is called like a name in the file.',
       'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake changes nothing; the log and `authproxy status` name the line. At the start a mistake is an error.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
@@ -310,7 +333,7 @@ export const settings = group('', {
     ),
     token: setting(boolean, false).says(
       'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
-      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; that path is then no longer the backend’s. A token longer than `identity.fieldSize` is not sent.',
+      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; the backend no longer gets requests for that path. A token longer than `identity.fieldSize` is not sent.',
     ),
     tokenAudience: optionalSetting(text, '`https://` and `domain`')
       .noEffectWithout('identity.token')
@@ -353,7 +376,7 @@ export const settings = group('', {
       'Largest answer of the identity provider to a login, as XML. Its elements are limited with it, to one for each 128 bytes. The default lets the 1,015 groups pass that Active Directory allows a person, with names of 300 bytes, encrypted too. Clients may send such messages before they have logged in, so raise it only for an identity provider that needs it.',
     ),
     allowSHA1: setting(boolean, false).says(
-      'Whether signatures over SHA-1 are accepted, which can be forged with enough money.',
+      'Whether signatures over SHA-1 are accepted. They can be forged with enough money.',
     ),
     allowUnsignedLogout: setting(boolean, false).says(
       'Whether a logout request without a signature ends sessions. Any host on the network can send one.',
@@ -365,7 +388,7 @@ export const settings = group('', {
       duration('10m', '30d'),
       'none: the identity provider decides',
     ).says(
-      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Less than half of `keys.overlap`, or it may not know a new key when that begins to sign.',
+      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Set it to less than half of `keys.overlap`, or the identity provider may not know a new key when signing switches to it.',
     ),
     signMetadata: setting(boolean, false).says(
       'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',

@@ -35,6 +35,7 @@ export const doctor: Feature = {
       idp.availability(of),
       backend.authorities(of),
       backend.clientCertificate(of),
+      backend.credentialFile(of),
       backend.groupNames(of),
     ])
     return found.flatMap(one => one ?? [])

@@ -8,6 +8,7 @@ import type { Exchange } from '../../http/message/message.ts'
 import type { HttpServerOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { InheritedSocket } from '../../systemd.ts'
+import type { Backend } from '../backend/backend.ts'
 import type { Config, StateConfig } from '../config/config.ts'
 import type { LoadedConfig } from '../config/loading/load-config.ts'
 import type { CheckAddress } from '../config/setting-forward-auth.ts'
@@ -93,7 +94,11 @@ export interface SharedState extends SharedParts {
 
 /** The parts that checks are answered with. */
 export interface CheckingParts {
-  readonly rules: () => { readonly config: Config; readonly identity: SessionIdentity }
+  readonly rules: () => {
+    readonly config: Config
+    readonly identity: SessionIdentity
+    readonly backend: Pick<Backend, 'credential'>
+  }
   readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly sessions: Sessions
   readonly failurePage: FailurePage

@@ -110,8 +110,13 @@ export function allowedFields(identity: Fields, cookies: string): Fields {
   return identity.followedBy(['Cookie', cookies, 'Cache-Control', 'no-store'])
 }
 
-export function passAnswer(fields: Fields, id: string, facts: OutcomeFacts): Response {
-  const own = ['X-Authproxy-Request-ID', id]
+/** The answer that lets a request pass. It alone has the credential for the application: a browser may see other answers. */
+export function passAnswer(
+  fields: Fields,
+  { id, credential }: { readonly id: string; readonly credential: Fields },
+  facts: OutcomeFacts,
+): Response {
+  const own = [...credential.flat, 'X-Authproxy-Request-ID', id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 

@@ -11,6 +11,7 @@ import { pathAndQuery } from '../../http/message/target.ts'
 import type { Logger } from '../../log/log.ts'
 import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
@@ -28,6 +29,7 @@ import { type AskedAbout, type CheckProblem, readCheck } from './read-check.ts'
 interface Rules {
   readonly config: Config
   readonly identity: SessionIdentity
+  readonly backend: Pick<Backend, 'credential'>
 }
 
 export interface CheckParts {
@@ -78,11 +80,11 @@ function answerProbe(
   if (fails === true) {
     return withAsked(sentenceAnswer(503, 'A check that is to fail.', facts), asked)
   }
-  const names = [...rules.identity.none].map(([name]) => name)
+  const names = [...rules.identity.none, ...rules.backend.credential].map(([name]) => name)
   const identity = Fields.fromFlat(names.flatMap(name => [name, probedIdentity]))
   const { id, fields } = asked.request
-  const answer = passAnswer(clients.of(fields, rules).fieldsFor(identity, 'application'), id, facts)
-  return withAsked(answer, asked)
+  const passed = clients.of(fields, rules).fieldsFor(identity, 'application')
+  return withAsked(passAnswer(passed, { id, credential: Fields.empty }, facts), asked)
 }
 
 function judge(
@@ -127,7 +129,8 @@ function judge(
         method,
         target,
       }
-      return passAnswer(asker.fieldsFor(identity, cookies), id, facts)
+      const { credential } = rules.backend
+      return passAnswer(asker.fieldsFor(identity, cookies), { id, credential }, facts)
     })
   })
 }

@@ -127,6 +127,8 @@ function refusedField(
 ): RefusedField | undefined {
   const { stripped } = config.identityFields
   const { edge = 'nginx', hosts = [] } = config.forwardAuth ?? {}
+  const { backendCredential: named } = config
+  const answered = named === undefined ? NO_IDENTITY : [...NO_IDENTITY, named.field]
   const { flat } = client
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
@@ -136,7 +138,7 @@ function refusedField(
     if (check !== 'refused' && check !== 'compared') continue
     if (check === 'compared' && namesOnly(hosts, { name, value: flat[i + 1] ?? '' })) continue
     const isHarmless =
-      row.setBy === edge || NO_IDENTITY.some(known => sameName(known, name)) || noIdentity.has(name)
+      row.setBy === edge || answered.some(known => sameName(known, name)) || noIdentity.has(name)
     if (!isHarmless) return { name, row }
   }
   return undefined

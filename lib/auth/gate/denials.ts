@@ -109,7 +109,9 @@ export function loginOfPage(
 }
 
 export function programNeedsLogin(verdict: LoginNeeded, denied: DeniedRequest): Response {
-  return needsLogin(denied.request, loginOfPage(verdict, denied), verdict.session !== undefined)
+  const login = loginOfPage(verdict, denied)
+  if (verdict.because.startsWith('token-')) return needsLogin(denied.request, login, 'token')
+  return needsLogin(denied.request, login, verdict.session === undefined ? 'session' : 'login')
 }
 
 /**

@@ -126,16 +126,24 @@ export function cannotLogIn(
     : undefined
 }
 
+/** What a request lacks: a session; another login than that of its session; a token that is valid for it. */
+export type LoginLack = 'session' | 'login' | 'token'
+
+/** The sentence about a token is one for all causes, so that it tells no one whether the token exists. */
+const lackSentences: Readonly<Record<LoginLack, string>> = {
+  session: 'There is no valid session.',
+  login: 'The session is of a login that is too old, or of another kind than is needed here.',
+  token:
+    'The token in X-Authproxy-Authorization is not valid for this request; the log of authproxy says why. A person can sign in instead.',
+}
+
 /**
  * 401 for clients that cannot show a login page: scripts, WebSockets, event streams, programs. It names the address to log in at
- * and leaves no state behind. `signedIn`: there is a session, and its login does not suffice.
+ * and leaves no state behind.
  */
-export function needsLogin(request: RequestHead, login: string, signedIn = false): Response {
+export function needsLogin(request: RequestHead, login: string, lacks: LoginLack): Response {
   const safe = ['GET', 'HEAD', 'OPTIONS'].includes(request.method)
-  const why = signedIn
-    ? 'The session is of a login that is too old, or of another kind than is needed here.'
-    : 'There is no valid session.'
-  const text = `${why} Open the login address in a browser window.`
+  const text = `${lackSentences[lacks]} Open the login address in a browser window.`
   const message = {
     error: 'login_required',
     message: safe ? text : `${text} The request was not kept: send it again after the login.`,

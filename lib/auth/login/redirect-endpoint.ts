@@ -123,7 +123,7 @@ async function begin(saml: Saml, request: Request, login: LoginStart): Promise<R
   const { domain, baseUrl: base } = saml.config()
   const { returnTo, signedIn } = login
   if (!isNavigation(request)) {
-    return needsLogin(request, addressOf(base, returnTo, login), signedIn)
+    return needsLogin(request, addressOf(base, returnTo, login), signedIn ? 'login' : 'session')
   }
   const cannot = cannotLogIn(request, { domain, base, returnTo }, saml.failurePage)
   return cannot ?? startLogin(saml, request, login)

@@ -122,9 +122,10 @@ export async function readFailures(path: string): Promise<readonly FailureRecord
 export function isFailureRecord(found: unknown): found is FailureRecord {
   if (!isRecord(found)) return false
   const texts = ['id', 'category', 'code', 'title', 'client', 'method', 'path', 'sender']
-  const { at, status, findings, facts } = found
+  const { at, status, findings, facts, shown } = found
   return (
     texts.every(name => typeof found[name] === 'string') &&
+    (shown === undefined || typeof shown === 'string') &&
     [at, status].every(Number.isFinite) &&
     Array.isArray(findings) &&
     findings.every(isRecord) &&

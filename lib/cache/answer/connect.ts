@@ -20,7 +20,13 @@ import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../p
 import { buildNamedByProxyUser } from '../request/destination.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
-import { parentPhrase, refusalOf, refusedResponse, tooManyConnectionsResponse } from './errors.ts'
+import {
+  parentPhrase,
+  reasonPhrase,
+  refusalOf,
+  refusedResponse,
+  tooManyConnectionsResponse,
+} from './errors.ts'
 
 interface ConnectParts {
   readonly rules: () => Rules
@@ -110,7 +116,7 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     if (parts.rules().config.offline) {
       const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts
       const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
-      return textResponse(504, sentence, { facts })
+      return { ...textResponse(504, sentence, { facts }), reason: reasonPhrase(sentence) }
     }
     const near = { client: socket, head }
     return tunnel(request, near, { authority, trusted: admission.trusted }, parts)

@@ -211,7 +211,8 @@ export const withoutFile = {
 
 export function withoutFileResponse(asked: Asked, because: keyof typeof withoutFile): Response {
   const [status, sentence] = withoutFile[because]
-  return failedResponse(asked, because, { status, sentence })
+  const reason = status === 504 ? reasonPhrase(sentence) : undefined
+  return failedResponse(asked, because, { status, reason, sentence })
 }
 
 /** The response when there is no file to give. */

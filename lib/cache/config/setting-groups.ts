@@ -78,7 +78,7 @@ export const suites = group(
       '/etc/apt/keyrings',
       '/usr/share/keyrings',
     ]).says(
-      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. What does not exist is passed over.',
+      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. Missing files and directories are skipped.',
     ),
     memory: setting(size('1M', '64G'), '64M')
       .needsRestart()
@@ -93,7 +93,7 @@ export const suites = group(
       'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients learn of it. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
-      'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them: of each day (UTC) the last ones. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
+      'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them. Of each day (UTC) the last ones are kept. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
     ),
     wait: setting(duration('0s', '20s'), '5s').says(
       'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent and stored without being compared with it, and the log says so; it is compared when it is next asked for after the index has been read. apt compares it in any case.',

@@ -161,7 +161,7 @@ export const settings = group('', {
     'Whether requests to origins have the field `Via`, by which servers learn that a proxy asks. Some refuse such requests. cachesvc finds by this field that a request came back to it: without it, caches that ask each other in a circle ask on until one of them reaches a time limit. Only targets that are addresses of this cachesvc are refused as a loop then. A reload changes it.',
   ),
   offline: setting(boolean, false).says(
-    'Whether origins are left alone. Stored files are served whatever their age, also those whose origin forbids it (`freshness.serve_stale`). Nothing is fetched: a file that is not stored is answered 504, and so is a tunnel. For a site without a connection, see `cachesvc export`. A reload changes it.',
+    'Whether the proxy never contacts an origin. Stored files are served whatever their age, also those whose origin forbids it (`freshness.serve_stale`). A file that is not stored is answered 504, and so is a tunnel. For a site without a connection, see `cachesvc export`. A reload changes it.',
   ),
 
   remap: listOfGroups(
@@ -182,7 +182,7 @@ export const settings = group('', {
   ),
   archives,
   redirects: setting(oneOf('follow', 'pass'), 'follow').says(
-    'Which side follows redirects of origins. `follow`: the proxy does, and stores the file under the name that was asked for. `pass`: the client gets the redirect and asks for the place it names.',
+    'Which side follows redirects of origins. `follow`: the proxy follows them, and stores the file under the name that was asked for. `pass`: the client gets the redirect and asks for the place it names.',
     'With `follow` the files of one update can come from mirrors that are not equally up to date. With `pass` each request costs a question to the origin, nothing is served when that origin fails, each mirror is stored separately and must be allowed, and a redirect to `https://` goes through a tunnel.',
   ),
   overrides: group('Mirrors that replace the distributions’ own hosts.', {
@@ -220,7 +220,7 @@ export const settings = group('', {
       [],
       'index:\n  proxies: [http://cache1.example.org:3142, http://cache2.example.org:3142]',
     ).says(
-      'The proxies that clients may use in place of each other, this one among them, in the order in which clients try them. The script of the setup page and its detection script have the whole list: apt uses the first proxy that answers and allows the machine. All of these proxies may have the same list. Without one, clients know this proxy alone.',
+      'The proxies that clients may use in place of each other, this one among them, in the order in which clients try them. The script of the setup page and its detection script have the whole list: apt uses the first proxy that answers and allows the machine. All of these proxies may have the same list. Without the list, clients know only this proxy.',
     ),
     activity: setting(boolean, true).says(
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',

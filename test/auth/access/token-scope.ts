@@ -58,6 +58,14 @@ t.test(
     t.equal((await send(head('GET', '/api/x'))).status, 200, 'whatever the rules say')
     t.equal((await send(head('GET', '/admin'))).status, 401)
     t.equal((await send(head('POST', '/api/x'))).status, 401)
+    const said = async (text: string) => JSON.parse((await send(text)).text).message
+    const other = await said(head('GET', '/admin'))
+    t.match(other, /^The token in X-Authproxy-Authorization is not valid for this request/)
+    t.equal(
+      await said(head('GET', '/admin').replace(token, 'ffff')),
+      other,
+      'nor does a wrong token',
+    )
     t.equal((await send(head('GET', '/api/x?_method=DELETE'))).status, 401)
     t.equal((await send(head('GET', '/api/..%2fadmin'))).status, 401)
     t.same(

@@ -31,6 +31,7 @@ t.test(
       { ...record, findings: 7 },
       { ...record, facts: undefined },
       { ...record, sender: undefined },
+      { ...record, shown: { toString: 7 } },
     ]
     await writeFile(file, JSON.stringify({ failures: [record, plain, ...damaged] }))
     for (const reference of ['r1', 'SAML-ERROR r1', 'SAML-ERROR: r1 ']) {

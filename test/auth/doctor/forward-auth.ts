@@ -1,11 +1,14 @@
 /** Real edges that ask for checks: as they are shipped, and with the mistakes that people make. */
 import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../lib/async/clock.ts'
 import type { Diagnosis } from '../../../lib/auth/doctor/check.ts'
 import { examine } from '../../../lib/auth/doctor/checks/examine.ts'
 import { type BehindEdgeOptions, startBehindEdge } from '../../fixtures/edges/behind-edge.ts'
 import { type EdgeName, edgeHost, edgeTls, realEdges } from '../../fixtures/edges/real-edge.ts'
+import { ownDirectory } from '../../fixtures/gateway/whole-gateway.ts'
 import { lacking } from '../../fixtures/process/command.ts'
 import { freePort } from '../../fixtures/process/ports.ts'
 
@@ -15,10 +18,10 @@ t.setTimeout(600_000)
 async function examined(
   t: Test,
   name: EdgeName,
-  options: Pick<BehindEdgeOptions, 'mistake' | 'forwardAuth'> = {},
+  options: Pick<BehindEdgeOptions, 'mistake' | 'forwardAuth' | 'settings'> = {},
 ): Promise<readonly Diagnosis[]> {
   const port = await freePort()
-  const settings = { domain: `${edgeHost}:${port}` }
+  const settings = { ...options.settings, domain: `${edgeHost}:${port}` }
   const { whole } = await startBehindEdge(t, name, { ...options, port, settings })
   const found: Diagnosis[] = []
   const { config } = whole
@@ -47,6 +50,27 @@ type Mistake = readonly [
 
 const site = 'nginx/authproxy.conf'
 const protect = 'nginx/authproxy-protect.conf'
+
+t.test('nginx: a credential that is not copied', { skip: lacking('nginx') }, async t => {
+  const valueFile = join(await ownDirectory(t), 'key')
+  await writeFile(valueFile, 'a-value-that-no-one-guesses', { mode: 0o600 })
+  const settings = { backendCredential: { field: 'X-Gateway-Key', valueFile } }
+  const identityWith = async (line: string) => {
+    const after = /proxy_set_header Daphne-Root-Path "";/
+    const all = await examined(t, 'nginx', {
+      settings,
+      mistake: (file, text) => (file === protect ? text.replace(after, old => old + line) : text),
+    })
+    t.notMatch(JSON.stringify(all), /a-value-that/)
+    return all.find(({ what }) => what === 'identity through the edge')
+  }
+  const missing = await identityWith('')
+  t.match(missing, {
+    state: 'wrong',
+    found: 'X-Gateway-Key of the check does not reach the application',
+  })
+  t.match(await identityWith(missing?.mend ?? ''), { state: 'right' }, 'the line that it names')
+})
 
 const mistakes: readonly Mistake[] = [
   [

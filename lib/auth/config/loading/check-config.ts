@@ -167,8 +167,11 @@ function same(a: ListenAddress, b: ListenAddress): boolean {
 
 type Chosen = NameSet | NamedField
 
-/** Checks the names of the fields in which the backend reads the identity. */
-function checkNames({ identity }: SettingValues, { wrong, warn }: Collected): void {
+/** Checks the names of the fields in which the backend reads the identity, and that of the credential. */
+function checkNames(
+  { identity, backendCredential: { field: credential } }: SettingValues,
+  { wrong, warn }: Collected,
+): void {
   const { names, only } = identity
   const known = ['user', ...attributeNames(ownClaims(identity))]
   const place = ['identity', 'names']
@@ -193,6 +196,9 @@ function checkNames({ identity }: SettingValues, { wrong, warn }: Collected): vo
     if (chosen.separator !== ',' && chosen.form !== undefined && chosen.form !== 'list') {
       warn([...place, index, 'separator'], `has no effect: the form is ${chosen.form}`)
     }
+  }
+  if (credential !== undefined && isTaken(credential, names)) {
+    wrong(['backendCredential', 'field'], 'is a header of identity.names as well; choose another')
   }
   if (names.length > 0 && !names.some(saysWho)) {
     warn(place, 'name no header for the user: the application does not learn who asks')

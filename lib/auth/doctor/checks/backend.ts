@@ -11,6 +11,7 @@ import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'
 import { instanceField } from '../../access/instance-id.ts'
 import { targetAuthorities } from '../../backend/backend.ts'
+import { readBackendCredential } from '../../backend/backend-credential.ts'
 import { endOf, readClientIdentity } from '../../backend/client-identity.ts'
 import type { Config } from '../../config/config.ts'
 import { loadGroupTable } from '../../session/group-names.ts'
@@ -45,12 +46,18 @@ function readFiles<T>(
 
 /** A probe to the backend for its first page; undefined when the authorities of its certificate are not known. */
 const probed = oncePerExamination(async of => {
+  const { value } = readFiles(readBackendCredential, of)
+  return value && probeWith(of, value.fields)
+})
+
+async function probeWith(of: Examination, credential: Fields): Promise<ProbeResult | undefined> {
   const { domain: host, target, targetVerify: verify, targetServerName: serverName } = of.config
   const { value: ca } = readFiles(targetAuthorities, of)
   const { value: identity, problem } = readFiles(readClientIdentity, of)
   if (ca === undefined || problem !== undefined) return undefined
   const { answer } = await directProbe(of)
   const fields = Fields.of(
+    ...credential,
     [instanceField, answer?.instance],
     ...forwardingFields({ client: '127.0.0.1', host, scheme: 'https' }),
   )
@@ -59,7 +66,45 @@ const probed = oncePerExamination(async of => {
     { uri: { ...target, path: '/' }, host, fields },
     { ca, verify, identity, serverName },
   )
-})
+}
+
+/** Whether the file of the credential can be used, by the service alone. */
+export function credentialFile(of: Examination): Answer {
+  const { value, problem = '' } = readFiles(readBackendCredential, of)
+  if (value === undefined) {
+    const mend =
+      'the service does not start without it: a file with a value of openssl rand -hex 32, readable for the service user'
+    return wrongFinding(problem, mend)
+  }
+  const { file } = of.config.backendCredential ?? {}
+  return value.isReadableByOthers
+    ? doubtfulFinding(`${file} can be read by every user of this machine`, `chmod o-r ${file}`)
+    : []
+}
+
+/** Tries the application without the credential, as a request that comes past this service. */
+export async function withoutCredential(of: Examination): Promise<Answer> {
+  const { field } = of.config.backendCredential ?? {}
+  if (field === undefined) return []
+  const usual = await probed(of)
+  if (!usual?.outcome.ok || circleIn(of, usual) !== undefined) return undefined
+  const outcome = (await probeWith(of, Fields.empty))?.outcome
+  if (outcome === undefined) return undefined
+  if (!outcome.ok) return goodFinding(`a request without ${field} is not answered: ${outcome.why}`)
+  const [before, status] = [usual.outcome.status, outcome.status]
+  const found = `a request without ${field} is answered ${status}`
+  if (status >= 400 && status < 500 && status !== before) return goodFinding(found)
+  if (status < 300 || (status < 400 && status === before)) {
+    return wrongFinding(
+      `${found}: what reaches the application past authproxy is served`,
+      `the application, or the server before it, has to refuse requests whose ${field} is not the value of backendCredential.valueFile`,
+    )
+  }
+  return doubtfulFinding(
+    `${found}, and one with it ${before}`,
+    'this does not show whether the application compares the value: try a path that it answers with 200',
+  )
+}
 
 /** Whether the certificate for the backend can be read and lasts. */
 export function clientCertificate(of: Examination): Answer {

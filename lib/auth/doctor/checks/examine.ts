@@ -40,6 +40,8 @@ const checks: readonly Check[] = [
   ),
   check('backend', 'does the application answer at proxy.targetURL?', backend.application),
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
+  check('backendCredential', 'can its file be read by the service alone?', backend.credentialFile),
+  check('backend without credential', 'does it refuse requests?', backend.withoutCredential),
   check('certificate of the backend', 'how long is it valid?', backend.certificate),
 
   check('name of the public host', 'does this machine know its address?', publicHost.name),

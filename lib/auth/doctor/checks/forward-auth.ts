@@ -123,7 +123,9 @@ async function sendChecked(of: Examination, way: ProbeWay): Promise<Checked> {
 
 /** A probe with everything a client could claim, sent by the way of the application. */
 const wholeWay = oncePerExamination((of: Examination) => {
-  const names = namesOf(of.config).filter(name => name !== 'Authorization')
+  // A client that sends another credential gains nothing, so none is tried.
+  const untried = ['Authorization', of.config.backendCredential?.field]
+  const names = namesOf(of.config).filter(name => !untried.includes(name))
   const spelt = arriving(SPELLINGS, of.config.forwardAuth?.edge)
   const claims = [...new Set([...names, ...spelt])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
@@ -141,8 +143,10 @@ const page = oncePerExamination((of: Examination) => {
   return sendChecked(of, { path: '/', fields })
 })
 
-function namesOf({ identityFields, identityToken }: Config): readonly string[] {
-  return identityFieldNames(identityFields, identityToken !== undefined)
+/** The names of the fields that the edge has to take from the check. */
+function namesOf({ identityFields, identityToken, backendCredential }: Config): readonly string[] {
+  const credential = backendCredential === undefined ? [] : [backendCredential.field]
+  return [...identityFieldNames(identityFields, identityToken !== undefined), ...credential]
 }
 
 /** Is there a check before the application? */

@@ -65,7 +65,7 @@ export async function openOwnApt(options: AptOptions): Promise<OwnApt> {
     }
     await writeFile(below('apt.conf'), settingLines(options, directory))
     const env = { ...process.env, APT_CONFIG: below('apt.conf'), LC_ALL: 'C' }
-    return { get: (...words) => aptGet(words, env), close }
+    return { get: (...words) => aptGet(words, { env, cwd: directory }), close }
   } catch (error) {
     await close()
     throw error
@@ -113,8 +113,12 @@ function settingLines({ archive, architecture, proxy }: AptOptions, directory: s
 
 const mostOutput = 256 * 1024 * 1024
 
-function aptGet(words: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-  const options = { env, maxBuffer: mostOutput, encoding: 'utf8' as const }
+/** Runs apt-get in a directory without packages: `download --print-uris` leaves out the files that the working directory has. */
+function aptGet(
+  words: readonly string[],
+  place: { readonly env: NodeJS.ProcessEnv; readonly cwd: string },
+): Promise<string> {
+  const options = { ...place, maxBuffer: mostOutput, encoding: 'utf8' as const }
   return new Promise((resolve, reject) => {
     execFile('apt-get', ['--quiet=2', ...words], options, (error, stdout, stderr) => {
       // Without --error-on=any, `update` succeeds when a mirror cannot be reached.
