@@ -149,7 +149,7 @@ export const freshness = group(
       'Time for which a 404 of the origin is remembered, except for InRelease, Release and Release.gpg.',
     ),
     floor: setting(duration('0s', '5m'), '5s').says(
-      'Freshness of all files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second.',
+      'Freshness of files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second. Where no index is compared (`verify: off`, or a Release file that may not be adopted), the origin is asked for each Release file and index.',
     ),
     serve_stale: setting(oneOf('always', 'permitted'), 'always').says(
       'Whether stale files are served when the origin fails or is slow. `permitted` obeys origins that forbid it with `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` (RFC 9111 section 4.2.4) and answers 504 in their place. `always` does not: a signed archive is its own judge of what is too old, and machines can go on installing.',

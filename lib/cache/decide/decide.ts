@@ -137,7 +137,7 @@ export interface DecisionParts {
   /** Whether a stored content may answer for a key other than the one it was stored under. */
   readonly shares?: (digest: string, key: string) => boolean
   readonly negative?: NegativeMemory
-  readonly suites?: Pick<Suites, 'mustBe' | 'checkFrom'>
+  readonly suites?: Pick<Suites, 'mustBe' | 'checkFrom' | 'governs'>
   readonly updates?: {
     /** Whether an entry is a Release file that changes only together with its suite. */
     governs(entry: Entry): boolean

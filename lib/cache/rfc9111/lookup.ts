@@ -60,7 +60,7 @@ export interface FileRequest {
   /** The remembered 404s. A command that runs beside the service has none. */
   readonly negative?: Pick<NegativeMemory, 'get'> | undefined
   /** The adopted suites. A command that runs beside the service does not have them. */
-  readonly suites?: Pick<Suites, 'checkFrom'> | undefined
+  readonly suites?: Pick<Suites, 'checkFrom' | 'governs'> | undefined
 }
 
 /** The keys for which the origin answered 404, each with the moment until which that answer holds. The moment can be past. */
@@ -134,12 +134,19 @@ function withoutAsking(request: FileRequest): Decision {
   if (because === undefined) {
     return { use: 'store', because: remaining > 0 ? 'fresh' : 'max-stale', entry: stored }
   }
-  // An index that no adopted Release file names may be older than the Release file which the client has just got.
-  const isUnnamed = archive.kind === 'index' && claim === undefined
-  const floor = archive.detached || isUnnamed ? 0 : settings.floor
+  const floor = archive.detached || mayNotFit(request, stored) ? 0 : settings.floor
   return isJustValidated(stored, floor, now)
     ? { use: 'store', because: 'validated-just-now', entry: stored }
     : { use: 'revalidate', because, entry: stored }
+}
+
+/**
+ * Whether a Release file and its indexes may come from two publications, because no adopted suite holds them together. An index that is
+ * not named may be older than the Release file which the client has just got, and a Release file older than the index it gets next.
+ */
+function mayNotFit({ archive, claim, suites }: FileRequest, stored: Entry): boolean {
+  if (archive.kind === 'index') return claim === undefined
+  return archive.kind === 'release' && suites?.governs(stored) === false
 }
 
 /** Whether the fields of the client choose the answer. Offline, a stored file is the best answer that there is. */

@@ -5,7 +5,7 @@
  * - apt has one connection to an archive and sends its requests one after the other. Archives that allow an address two or five connections
  *   work for apt; those above get 429, 503, a reset, or no connection.
  * - An origin that is down, or has one broken file, also answers 503 while it has several connections. A request that is refused alone
- *   shows that the number is not the reason, and ends the lower limit. So a lower limit lasts only where it helps.
+ *   shows that the number is not the reason, and ends a lower limit that is still a guess. So a lower limit lasts only where it helps.
  * - Until the refused request is answered with the lower number, that is a guess: clients can ask for a broken file while a large one
  *   arrives over the only connection that is left. So a lower limit under which it has not been answered ends after `trial`, and the one
  *   before counts again. A later refusal of that file lowers no limit for a while. Answers to other requests show nothing: they had been
@@ -33,7 +33,7 @@ interface Lowered extends LoweredLimit {
   /** Whether the origin has answered the refused request since. */
   answered: boolean
   /** The limit that counts again when it never answers it. */
-  readonly before: Lowered | undefined
+  before: Lowered | undefined
   /** The number of the settings. */
   readonly most: number
 }
@@ -131,6 +131,8 @@ export class ConnectionLimits {
     const lowered = this.#lowered.get(key)
     if (lowered === undefined || lowered.answered || seen < lowered.change) return
     lowered.answered = true
+    // It can no longer end early. Kept, each limit would hold all those before it.
+    lowered.before = undefined
     const { origin, connections, because } = lowered
     this.#onLowered?.({ origin, connections, because })
   }

@@ -78,7 +78,7 @@ t.test('nothing stored', async t => {
 t.test('immutable names answer for ever; only no-cache asks the origin', async t => {
   for (const path of [BY_HASH, POOL]) {
     for (const after of [0, 1, 100_000_000, -100_000_000]) {
-      const suites = { checkFrom: () => undefined }
+      const suites = { checkFrom: () => undefined, governs: () => true }
       const claim = { digest: entry.digest }
       const says = (value?: string) =>
         ask(path, { after, suites, claim, ...(value && { says: value }) })
@@ -95,7 +95,7 @@ t.test('immutable names answer for ever; only no-cache asks the origin', async t
 })
 
 t.test('a version in a name that no index confirms answers for an hour', async t => {
-  const suites = { checkFrom: () => undefined }
+  const suites = { checkFrom: () => undefined, governs: () => true }
   for (const says of [undefined, 'max-age=0', 'no-store']) {
     const asked = (after: number) => ask(POOL, { after, suites, ...(says && { says }) })
     t.equal(asked(3600), 'store immutable')
@@ -158,6 +158,19 @@ t.test('names whose content changes', async t => {
     t.equal(ask(path, { after, ...(says && { says }) }), outcome, `${path} ${after} ${says}`)
   }
 })
+
+t.test(
+  'a Release file that no adopted suite holds together with its indexes is asked for each time',
+  async t => {
+    for (const [governed, outcome] of [
+      [true, 'store validated-just-now'],
+      [false, 'revalidate max-age'],
+    ] as const) {
+      const suites = { checkFrom: () => undefined, governs: () => governed }
+      t.equal(ask(INDEX, { after: 1, says: 'max-age=0', suites }), outcome)
+    }
+  },
+)
 
 t.test('while an operator wants the origin to be asked, no request does without', async t => {
   for (const path of [INDEX, POOL, OTHER]) {

@@ -105,3 +105,17 @@ t.test('with `verify: off` a new Release is not given with an index from before 
   archive.clock.advance(1000)
   t.strictSame(await archive.update(), { day: '2', fits: true })
 })
+
+t.test('with `verify: off` an old Release is not given with a new index', async t => {
+  const archives = { debian: { verify: 'off' } }
+  const now = Date.now() + 5000
+  const settings = { freshness: { floor: '5s' } }
+  const archive = (await changingArchives(t, { archives, now, settings }))('debian')
+  archive.serve(await archive.ofDay(1))
+  t.strictSame(await archive.update(), { day: '1', fits: true })
+  // Another client has just had the Release confirmed when the archive publishes.
+  await archive.get(archive.release)
+  archive.serve(await archive.ofDay(2))
+  archive.clock.advance(1000)
+  t.strictSame(await archive.update(), { day: '2', fits: true })
+})

@@ -1,6 +1,8 @@
 /**
  * An origin that allows an address few connections: what it refuses is sent again over fewer, and the number rises slowly.
  */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { LoweredLimit } from '../../../lib/http/client/connection-limits.ts'
 import { ConnectionLimits } from '../../../lib/http/client/connection-limits.ts'
@@ -8,6 +10,9 @@ import { asking, makeClient, textOf, until } from '../../fixtures/http/origin-cl
 import { reply, type Script, ScriptedOrigin } from '../../fixtures/http/scripted-origin.ts'
 import { Gate } from '../../fixtures/time/gate.ts'
 import { ManualClock } from '../../fixtures/time/manual-clock.ts'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
 
 const pass = () => new Promise(resolve => setImmediate(resolve))
 
@@ -264,4 +269,22 @@ t.test('a broken file lowers no limit because other files are answered meanwhile
   clock.advance(10_000)
   await broken
   t.strictSame(client.connectionLimits.states(), [])
+})
+
+t.test('an origin that refuses again and again takes no more memory', async t => {
+  const clock = new ManualClock(0)
+  const limits = new ConnectionLimits(clock, () => {})
+  const about = { busy: 8, most: 8, origin: 'o', target: 'http://o/f', because: '503' }
+  const lowerOften = () => {
+    for (let n = 0; n < 10_000; n += 1) {
+      limits.refused('o', { ...about, seen: limits.changes })
+      limits.answered('o', limits.changes)
+      clock.advance(11_000)
+    }
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const before = lowerOften()
+  const grown = lowerOften() - before
+  t.ok(grown < 500_000, `${grown} bytes more`)
 })
