@@ -50,22 +50,64 @@ const probed = oncePerExamination(async of => {
   return value && probeWith(of, value.fields)
 })
 
-async function probeWith(of: Examination, credential: Fields): Promise<ProbeResult | undefined> {
+/** A probe with further fields, or one that asks for a WebSocket. */
+async function probeWith(
+  of: Examination,
+  further: Fields,
+  upgrade = false,
+): Promise<ProbeResult | undefined> {
   const { domain: host, target, targetVerify: verify, targetServerName: serverName } = of.config
   const { value: ca } = readFiles(targetAuthorities, of)
   const { value: identity, problem } = readFiles(readClientIdentity, of)
   if (ca === undefined || problem !== undefined) return undefined
   const { answer } = await directProbe(of)
   const fields = Fields.of(
-    ...credential,
+    ...further,
     [instanceField, answer?.instance],
     ...forwardingFields({ client: '127.0.0.1', host, scheme: 'https' }),
   )
   return sendProbe(
     of,
-    { uri: { ...target, path: '/' }, host, fields },
+    { uri: { ...target, path: '/' }, host, fields, upgrade },
     { ca, verify, identity, serverName },
   )
+}
+
+/** A field of our own, so that no application takes its value for a user. */
+const TRIAL_FIELD = 'X-Authproxy-Doctor'
+
+/**
+ * Whether the application takes names beyond ASCII, in requests and in those that open a WebSocket. Some servers of WebSockets read fields
+ * as ASCII alone and refuse the handshakes of these people. The question is compared with the same one in ASCII.
+ */
+export async function namesBeyondAscii(of: Examination): Promise<Answer> {
+  if (of.config.identityFields.encoding === 'percent') return []
+  const usual = await probed(of)
+  if (!usual?.outcome.ok || circleIn(of, usual) !== undefined) return undefined
+  const { value: credential } = readFiles(readBackendCredential, of)
+  const ask = async (text: string, upgrade: boolean) => {
+    const value = Buffer.from(text, 'utf8').toString('latin1')
+    const trial: [string, string][] = [[TRIAL_FIELD, value]]
+    if (upgrade) {
+      trial.push(['Sec-WebSocket-Version', '13'])
+      trial.push(['Sec-WebSocket-Key', of.random(16).toString('base64')])
+    }
+    const fields = Fields.of(...(credential?.fields ?? []), ...trial)
+    const outcome = (await probeWith(of, fields, upgrade))?.outcome
+    return outcome?.ok ? `${outcome.status}` : 'not'
+  }
+  for (const [upgrade, what] of [
+    [false, 'a request'],
+    [true, 'a request that opens a WebSocket'],
+  ] as const) {
+    const [plain, beyond] = [await ask('Celine', upgrade), await ask('Céline', upgrade)]
+    if (plain === beyond) continue
+    return doubtfulFinding(
+      `${what} is answered ${plain} with a field in ASCII, and ${beyond} with “Céline” in it`,
+      'set identity.encoding: percent, and let the application decode the values; or let its server take UTF-8 in fields',
+    )
+  }
+  return goodFinding('it answers alike with a field in ASCII and with “Céline” in it')
 }
 
 /** Whether the file of the credential can be used, by the service alone. */

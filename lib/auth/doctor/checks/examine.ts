@@ -42,6 +42,11 @@ const checks: readonly Check[] = [
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
   check('backendCredential', 'can its file be read by the service alone?', backend.credentialFile),
   check('backend without credential', 'does it refuse requests?', backend.withoutCredential),
+  check(
+    'names beyond ASCII',
+    'does the application take them, also where it opens a WebSocket?',
+    backend.namesBeyondAscii,
+  ),
   check('certificate of the backend', 'how long is it valid?', backend.certificate),
 
   check('name of the public host', 'does this machine know its address?', publicHost.name),

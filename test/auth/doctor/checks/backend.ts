@@ -110,3 +110,32 @@ t.test('the certificate of the backend: authority, end, and not looked at', asyn
     found: /holds no certificate in PEM/,
   })
 })
+
+t.test('a server that takes fields in ASCII alone is found, also by its WebSockets', async t => {
+  const patient = await startPatient(t)
+  const { backend } = patient
+  const find = (fails: (beyond: boolean, opens: boolean) => boolean, config = {}) => {
+    backend.at('/', answer => {
+      const { fields } = backend.requests.at(-1) ?? {}
+      const beyond = /[^\x20-\x7e]/.test(fields?.get('X-Authproxy-Doctor') ?? '')
+      const status = fails(beyond, fields?.has('Upgrade') === true) ? 500 : 200
+      return reply({ status })(answer)
+    })
+    return patient.find('names beyond ASCII', { config: patient.configWith(config) })
+  }
+  t.match(await find(() => false), { state: 'right' })
+  t.match(await find((beyond, opens) => beyond && opens), {
+    state: 'doubtful',
+    found: /opens a WebSocket is answered 200 with a field in ASCII, and 500 with/,
+    mend: /identity\.encoding: percent/,
+  })
+  t.match(await find(beyond => beyond), { state: 'doubtful', found: /^a request is answered 200/ })
+  t.match(await find((_, opens) => opens), { state: 'right' }, 'no WebSockets at all')
+  t.ok(
+    backend.requests.every(({ head }) => !/X-Authproxy-User/i.test(head)),
+    'no user is named, so that none is made',
+  )
+  const { identityFields } = patient.gateway.config
+  const percent = { identityFields: { ...identityFields, encoding: 'percent' } }
+  t.equal(await find(() => false, percent), undefined)
+})
