@@ -54,6 +54,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   form_busy: 'verifier_busy',
   encrypted_id: 'logout_query',
   expired: 'logout_query',
+  // The same page, with a hint for the administrator alone: test/auth/session/unread-attributes.ts.
+  access_refused_unread: 'access_refused',
   logout_form: 'logout_query',
 }
 
