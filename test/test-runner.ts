@@ -215,16 +215,16 @@ t.test('a run ends with what failed', async t => {
   const all = await reported()
   t.equal(all.code, 0)
   t.match(all.lines.slice(-4), [
+    /^skipped: .*\/good\.ts: b # c: SKIPPED: no such program$/,
     /^failed: .*\/bad\.ts: outer > inner > one # two$/,
     /^failed: .*\/bad\.ts: outer > broken > no$/,
-    /^skipped: .*\/good\.ts: b # c: SKIPPED: no such program$/,
     '3 passed, 2 failed, 1 skipped',
   ])
   t.match(all.lines.join('\n'), /=== .*\/bad\.ts: 2 failed\n[\s\S]*\+not ok 9 - x/)
   t.match((await reported('--again')).lines.slice(-4), [
+    /^skipped: /,
     /^failed the first time: .*inner/,
     /^failed the first time: .*broken/,
-    /^skipped: /,
     '3 passed, 0 failed, 1 skipped',
   ])
   t.equal((await reported('--also=npm ci')).lines.at(-1), '3 passed, 3 failed, 1 skipped')

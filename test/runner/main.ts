@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util'
 import { packageRoot } from '../../lib/package.ts'
 import { exitCodes, print, run } from '../../lib/program.ts'
 import { canShare, processesFor } from './processes.ts'
-import type { Report } from './report.ts'
+import { numbersOf, type Report, summaryLines } from './summary.ts'
 import { runTestFile, runTestFiles, type TestFile } from './test-file.ts'
 
 const root = packageRoot()
@@ -95,8 +95,9 @@ await run('test', async () => {
 
   const covered = coverage === undefined || (await reportCoverage())
   const output = values['json-file']
-  if (output !== undefined) writeFileSync(output, JSON.stringify(reportOf(results, covered)))
-  await print(summary(results, covered))
+  const report = reportOf(results, covered)
+  if (output !== undefined) writeFileSync(output, JSON.stringify(report))
+  await print(summary(report))
   return covered && results.every(({ ok }) => ok) ? exitCodes.success : exitCodes.failure
 })
 
@@ -164,7 +165,6 @@ async function showProgress(done: readonly TestFile[], all: number): Promise<voi
   await print(`\r\u001b[K${done.length} of ${all} files, ${failed} failed\r`)
 }
 
-/** What `.ci/run` prints from: test/runner/report.ts. */
 function reportOf(results: readonly TestFile[], covered: boolean): Report {
   const files = results.map(result => {
     const { path, ok, passed, failures, skips, milliseconds } = result
@@ -188,27 +188,12 @@ async function reportCoverage(): Promise<boolean> {
   return code === 0
 }
 
-/** A line for each test that was skipped or failed, and the numbers. */
-function summary(results: readonly TestFile[], covered: boolean): string {
-  const told = (word: string, lines: (result: TestFile) => readonly string[]) =>
-    results.flatMap(result =>
-      lines(result).map(line => `${word}: ${sourceOf(result.path)}: ${line}`),
-    )
-  const failures = told('failed', ({ failures }) => failures)
-  const skips = told('skipped', ({ skips }) => skips)
-  const passed = results.reduce((sum, result) => sum + result.passed, 0)
-  const slow = results
+/** A line for each test that was skipped or failed, the files that were slow, and the numbers. */
+function summary(report: Report): string {
+  const { files } = report
+  const slow = files
     .filter(({ milliseconds }) => milliseconds > limit * 100)
-    .map(
-      ({ path, milliseconds }) => `slow: ${sourceOf(path)}: ${Math.round(milliseconds / 1000)} s`,
-    )
-  return [
-    '',
-    ...skips,
-    ...slow,
-    ...failures,
-    ...(covered ? [] : ['failed: the coverage is lower than .taprc asks for']),
-    `${results.length} files: ${passed} passed, ${failures.length} failed, ${skips.length} skipped`,
-    '',
-  ].join('\n')
+    .map(({ source, milliseconds }) => `slow: ${source}: ${Math.round(milliseconds / 1000)} s`)
+  const end = `${files.length} files: ${numbersOf(report)}`
+  return ['', ...slow, ...summaryLines(report), end, ''].join('\n')
 }

@@ -10,27 +10,7 @@
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { exitCodes, print, run } from '../../lib/program.ts'
-
-/** The results of a run, as `--json-file` writes them. */
-export interface Report {
-  /** Whether the coverage was high enough, or not asked for. */
-  readonly covered: boolean
-  readonly files: readonly FileReport[]
-}
-
-interface FileReport {
-  /** The compiled file and its source, relative to the directory of the package. */
-  readonly path: string
-  readonly source: string
-  readonly ok: boolean
-  /** Numbers and names of assertions. */
-  readonly passed: number
-  readonly failures: readonly string[]
-  readonly skips: readonly string[]
-  readonly milliseconds: number
-  /** The TAP and the standard error of a file that failed. */
-  readonly details: string
-}
+import { failuresOf, numbersOf, type Report, summaryLines } from './summary.ts'
 
 await run('report', async () => {
   const { values, positionals } = parseArgs({
@@ -42,27 +22,22 @@ await run('report', async () => {
     },
   })
   const reports = positionals.map(path => JSON.parse(readFileSync(path, 'utf8')) as Report)
-  const files = reports.flatMap(({ files }) => files)
-  const broken = files.filter(({ ok }) => !ok)
+  const all: Report = {
+    covered: reports.every(({ covered }) => covered),
+    files: reports.flatMap(({ files }) => files),
+  }
+  const broken = all.files.filter(({ ok }) => !ok)
   if (values.failed) {
     await print(broken.map(({ path }) => `${path}\n`).join(''))
-    return reports.every(({ covered }) => covered) ? exitCodes.success : exitCodes.failure
+    return all.covered ? exitCodes.success : exitCodes.failure
   }
-  const word = values.again ? 'failed the first time' : 'failed'
+  const others = values.also === undefined ? 0 : 1
+  const failed = values.again ? 0 : failuresOf(all.files) + others
   const lines = [
     ...broken.map(({ details }) => details),
-    ...broken.flatMap(({ source, failures }) => failures.map(one => `${word}: ${source}: ${one}`)),
-    ...(reports.every(({ covered }) => covered) ? [] : ['failed: the coverage is too low']),
-    ...files.flatMap(({ source, skips }) => skips.map(one => `skipped: ${source}: ${one}`)),
+    ...summaryLines(all, values.again ? 'failed the first time' : 'failed'),
+    numbersOf(all, failed),
   ]
-  const sum = (of: (file: FileReport) => number) => files.reduce((all, file) => all + of(file), 0)
-  const others = values.also === undefined ? 0 : 1
-  const failed = values.again ? 0 : sum(({ failures }) => failures.length) + others
-  const numbers = [
-    `${sum(({ passed }) => passed)} passed`,
-    `${failed} failed`,
-    `${sum(({ skips }) => skips.length)} skipped`,
-  ]
-  await print([...lines, numbers.join(', '), ''].join('\n'))
+  await print(`${lines.join('\n')}\n`)
   return exitCodes.success
 })

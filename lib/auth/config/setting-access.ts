@@ -123,7 +123,7 @@ export const access = listOfGroups(
       'Methods the rule is for, in capitals. HEAD goes with GET.',
     ),
     allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
-      '`signed-in` lets in all who are signed in. `anyone` also lets in those who are not; `nobody` lets no person in. A list of descriptions lets in those who fit one of them: a description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values, and all must fit. Values are compared letter by letter; `*` means any text.',
+      '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
     ),
     login: optionalSetting(login, 'any login').says(
       'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',

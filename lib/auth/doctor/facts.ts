@@ -98,6 +98,14 @@ export async function sendProbe(
   return { outcome, answer, nonce }
 }
 
+/** The fields of a request that opens a WebSocket (RFC 6455 section 4.1), besides those of the upgrade. */
+export function handshakeFields({ random }: Pick<Examination, 'random'>): [string, string][] {
+  return [
+    ['Sec-WebSocket-Version', '13'],
+    ['Sec-WebSocket-Key', random(16).toString('base64')],
+  ]
+}
+
 /** The question stands in the query as well, because the way of the application may drop its field. */
 function withQuestion(uri: TargetUri, value: string | undefined): TargetUri {
   if (value === undefined || !uri.path.startsWith(probePath)) return uri

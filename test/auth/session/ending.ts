@@ -224,12 +224,7 @@ t.test('the answer of an earlier session does not take the place of a later logi
 t.test(
   'a later login of a user whose name differs in capitals alone is that of another user',
   async t => {
-    const left = new EventEmitter()
-    const target = await nodeBackend(t, (_, response) => {
-      response.on('close', () => left.emit('left'))
-      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
-      response.write('begun')
-    })
+    const { left, target } = await endlessFeed(t)
     const clock = new ManualClock(Date.UTC(2030, 0, 1))
     const access = [{ path: '/', allow: 'signed-in' }]
     const gateway = await startGateway(t, { target, clock, settings: { access } })
@@ -252,12 +247,7 @@ t.test(
 t.test(
   '91: what a passthrough token let through ends when the token expires, and the client is not blamed',
   async t => {
-    const left = new EventEmitter()
-    const target = await nodeBackend(t, (_, response) => {
-      response.on('close', () => left.emit('left'))
-      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
-      response.write('begun')
-    })
+    const { left, target } = await endlessFeed(t)
     const clock = new ManualClock(Date.UTC(2030, 0, 1))
     const token = 'a-token-of-the-feed-that-is-long-enough'
     const passthroughTokens = [{ name: 'feed', token, expires: '2030-01-01T01:00:00Z' }]
@@ -358,4 +348,15 @@ for (const [name, { revocation, end }] of endings) {
     t.equal(head.status, 200)
     t.notOk(head.fields.has('Set-Cookie'))
   })
+}
+
+/** A backend whose answers never end, and the event `left` when one is broken off. */
+async function endlessFeed(t: Test) {
+  const left = new EventEmitter()
+  const target = await nodeBackend(t, (_, response) => {
+    response.on('close', () => left.emit('left'))
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+    response.write('begun')
+  })
+  return { left, target }
 }

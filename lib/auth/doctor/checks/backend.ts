@@ -27,6 +27,7 @@ import {
 import {
   directProbe,
   type Examination,
+  handshakeFields,
   oncePerExamination,
   type ProbeResult,
   sendProbe,
@@ -87,12 +88,8 @@ export async function namesBeyondAscii(of: Examination): Promise<Answer> {
   const { value: credential } = readFiles(readBackendCredential, of)
   const ask = async (text: string, upgrade: boolean) => {
     const value = Buffer.from(text, 'utf8').toString('latin1')
-    const trial: [string, string][] = [[TRIAL_FIELD, value]]
-    if (upgrade) {
-      trial.push(['Sec-WebSocket-Version', '13'])
-      trial.push(['Sec-WebSocket-Key', of.random(16).toString('base64')])
-    }
-    const fields = Fields.of(...(credential?.fields ?? []), ...trial)
+    const handshake = upgrade ? handshakeFields(of) : []
+    const fields = Fields.of(...(credential?.fields ?? []), [TRIAL_FIELD, value], ...handshake)
     const outcome = (await probeWith(of, fields, upgrade))?.outcome
     return outcome?.ok ? `${outcome.status}` : 'not'
   }
@@ -269,7 +266,7 @@ function mendOf({ target }: Config, { phase }: UnansweredRequest): string {
 }
 
 /** The field in which the backend reads the user. */
-export function userField({ identityFields: { names } }: Pick<Config, 'identityFields'>): string {
+function userField({ identityFields: { names } }: Pick<Config, 'identityFields'>): string {
   if (names.authproxy) return 'X-Authproxy-User'
   return names.others.find(({ from }) => from.includes('user'))?.field ?? 'X-Authproxy-Identity'
 }

@@ -21,6 +21,7 @@ import {
   claimedFields,
   type Examination,
   edgeReach,
+  handshakeFields,
   metadataPath,
   type ProbeResult,
   publicHost,
@@ -178,10 +179,7 @@ export async function errorPages(of: Examination): Promise<Answer> {
 }
 
 export async function webSocket(of: Examination): Promise<Finding> {
-  const fields = Fields.of(
-    ['Sec-WebSocket-Version', '13'],
-    ['Sec-WebSocket-Key', of.random(16).toString('base64')],
-  )
+  const fields = Fields.of(...handshakeFields(of))
   const { answer, outcome } = await send(of, { fields, upgrade: true })
   if (answer?.upgrade) return goodFinding('requests to open one arrive')
   return doubtfulFinding(

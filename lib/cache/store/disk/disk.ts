@@ -492,7 +492,7 @@ export function givenFiles({ uid, gid }: Owner): FileLayer {
 export const layoutVersion = 2
 
 /** The suffix of the files of downloads below `tmp/`. */
-export const temporarySuffix = '.part'
+const temporarySuffix = '.part'
 
 /** The text of CACHEDIR.TAG. The Cache Directory Tagging Specification fixes its first line, by which back-up programs skip the directory. */
 export const cacheDirectoryTag = `Signature: 8a477f597d28d172789f06886806bc55
