@@ -20,6 +20,7 @@ import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
 import type { AdmittedRequest, Backend, Upgrade } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
+import type { TokenFront } from './features/feature.ts'
 import { type Admission, admit, admittedFields } from './gate/admission.ts'
 import {
   type DeniedRequest,
@@ -62,6 +63,8 @@ export interface PipelineParts {
   readonly documents: Readonly<Record<'key-set' | 'logo' | 'login-script', Handler>>
   readonly page: PageMaker
   readonly readForm: FormReader
+  /** What joins for the tokens of people; undefined where they can make none. */
+  readonly tokens: TokenFront | undefined
   readonly clock: Clock
 }
 
@@ -104,7 +107,8 @@ export function answer(request: Request, parts: PipelineParts, upgrade?: Upgrade
   const { path, query } = place
   const session = () => sessions.read(request)
   const now = clock.now()
-  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
+  const proof = parts.tokens?.proof
+  const verdict = gate({ request, path, query, client, now, instanceId, session, proof }, config)
   const asked = { request, place, client, config, saml, failurePage, rules, parts, upgrade }
   return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
@@ -137,6 +141,13 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
         const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
+    }
+    case 'tokens-page': {
+      const about = { client, outcome: 'own-page', user: verdict.session.subject } as const
+      const page = parts.tokens?.page(request, verdict.session)
+      // A reload never sets what only a start opens.
+      if (page === undefined) return failurePage({ request, code: 'foreign_target' })
+      return page.then(answered => withFacts(answered, about))
     }
     case 'passthrough':
     case 'anyone':
@@ -178,7 +189,7 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
 
 function authenticated(
   asked: Asked,
-  { because, identity }: Admission,
+  { because, identity, token }: Admission,
   session: ReadSession,
 ): Answer {
   const { request, place, client, saml, parts } = asked
@@ -190,11 +201,14 @@ function authenticated(
     outcome: 'forwarded',
     because,
     user: session.subject,
+    token,
   } as const
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
     return { request: own, original: request, session, identity, public: false, place, client }
   }
+  // A form is kept for the browser of a person, not for a program.
+  if (token !== undefined) return pass(asked, admitted(request), facts)
   return continueWhenReady(openResubmission(request, clock), (opened): Answer => {
     if ('request' in opened) {
       const { request: own } = opened

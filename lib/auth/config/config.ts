@@ -59,6 +59,11 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     })),
     /** The rules; undefined when all who are signed in may do everything. */
     access: accessOf(values.access, index => lineOf?.(['access', index])),
+    /** Tokens of people: how long they last, undefined when there are none, and the rules for them besides `access`. */
+    tokens: {
+      longest: values.tokens.longest,
+      access: accessOf(values.tokens.access, index => lineOf?.(['tokens', 'access', index])),
+    },
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
     /** Whether a person who is refused is told whom the rule lets in. */

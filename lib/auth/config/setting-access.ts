@@ -113,26 +113,28 @@ const message: Kind<string> = kind({ name: 'text', json: string }, found => {
   return isLine ? readResult(found) : mismatch(found, 'a line of text of at most 500 characters')
 })
 
+const rule = {
+  path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
+    'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
+  ),
+  methods: optionalSetting(listOf(method, 'methods'), 'all').says(
+    'Methods the rule is for, in capitals. HEAD goes with GET.',
+  ),
+  allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
+    '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
+  ),
+  login: optionalSetting(login, 'any login').says(
+    'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
+    'The person comes back to the same page, with the form they were about to send.',
+  ),
+  message: optionalSetting(message).says(
+    'A line that a person who is refused reads on the page, in whatever language you write it.',
+  ),
+}
+
 export const access = listOfGroups(
   'list of rules',
-  {
-    path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
-      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
-    ),
-    methods: optionalSetting(listOf(method, 'methods'), 'all').says(
-      'Methods the rule is for, in capitals. HEAD goes with GET.',
-    ),
-    allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
-      '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
-    ),
-    login: optionalSetting(login, 'any login').says(
-      'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
-      'The person comes back to the same page, with the form they were about to send.',
-    ),
-    message: optionalSetting(message).says(
-      'A line that a person who is refused reads on the page, in whatever language you write it.',
-    ),
-  },
+  rule,
   'access:\n  - path: /metrics/\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
   'Who may do what: the first rule whose path and method match decides. When no rule matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` has examples; `authproxy access` tries them out.',
@@ -140,9 +142,12 @@ export const access = listOfGroups(
   'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by capitals, accents, a slash at its end or the like.',
 )
 
+/** Rules of the same form for the tokens of people. */
+export const tokenAccess = listOf(groupKind('rule', rule), 'rules')
+
 /** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */
 export function accessOf(
-  values: ValuesOf<typeof access>,
+  values: ValuesOf<typeof access> = [],
   lineOf: (index: number) => number | undefined,
 ): AccessRules | undefined {
   if (values.length === 0) return undefined

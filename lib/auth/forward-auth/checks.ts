@@ -13,7 +13,7 @@ import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
-import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
+import { gate, isRefusedMethod, type Proof, samlPaths } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
@@ -36,6 +36,7 @@ export interface CheckParts {
   readonly rules: () => Rules
   readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly sessions: Sessions
+  readonly proof?: Proof | undefined
   readonly failurePage: FailurePage
   readonly instanceId: string
   readonly clock: Clock
@@ -91,7 +92,7 @@ function judge(
   check: Request,
   { asked, rules, parts, clients }: Judging,
 ): Response | Promise<Response> {
-  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { sessions, proof, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
   const { request, place, client } = asked
@@ -110,20 +111,21 @@ function judge(
   const { path, query } = place
   const session = () => sessions.read(asker.sessionFields)
   const now = clock.now()
-  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
+  const verdict = gate({ request, path, query, client, now, instanceId, session, proof }, config)
   return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
     const contract = contracts[config.forwardAuth?.edge ?? 'nginx']
     const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
     return continueWhenReady(decision, decided => {
       if ('answer' in decided) return told(decided.answer)
-      const { because, session: person, identity, passthrough, cookies } = decided.admission
+      const { because, session: person, token, identity, passthrough, cookies } = decided.admission
       const { method, id } = request
       const [user, target] = [person?.subject, targetOf(asked)]
       const facts: OutcomeFacts = {
         outcome: 'allowed',
         because,
         user,
+        token,
         passthrough,
         client,
         method,

@@ -67,7 +67,7 @@ function otherFacts(exchange: Exchange): LogFacts {
  * V8.
  */
 function allowedFacts({ request, response, sent, complete, duration }: Exchange): LogFacts {
-  const { client, method, target, because, user, passthrough } = response.facts ?? {}
+  const { client, method, target, because, user, token, passthrough } = response.facts ?? {}
   return {
     id: request.id,
     client,
@@ -81,6 +81,7 @@ function allowedFacts({ request, response, sent, complete, duration }: Exchange)
     outcome: 'allowed',
     because,
     user,
+    token,
     passthrough,
     trace: traceIdOf(request.fields),
   }

@@ -7,13 +7,15 @@ import { continueWhenReady } from '../../async/ready.ts'
 import { type Fields, sameName } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
-import type { ReadSession } from '../session/token.ts'
+import { type ReadSession, tokenText } from '../session/token.ts'
 import { type DeniedRequest, refusedSocket } from './denials.ts'
 import type { Passing } from './gate.ts'
 
 export interface Admission {
   readonly because: PassReason
   readonly session: ReadSession | undefined
+  /** The token of a person by which a program asks, for the log. */
+  readonly token?: string | undefined
   /** The fields that tell the application who asks. Those of a client never do. */
   readonly identity: Fields
   /** The path or the token that lets the request pass without a session. */
@@ -42,8 +44,11 @@ export function admit(
   if (refusal !== undefined) return { refusal }
   return continueWhenReady(identityOf(session), (identity): Admission => {
     switch (verdict.verdict) {
-      case 'authenticated':
-        return { because: 'session', session, identity, cookies: 'application' }
+      case 'authenticated': {
+        const token = tokenText(session)
+        const because = token === undefined ? 'session' : 'token'
+        return { because, session, token, identity, cookies: 'application' }
+      }
       case 'passthrough': {
         const { name: passthrough, expires: until } = verdict
         const because = `passthrough-${verdict.because}` as const

@@ -10,17 +10,33 @@ import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number] & { readonly place: PathRule }
 
+/** Checks the rules of access, and those for tokens of people. */
 export function checkAccess(values: SettingValues): Remarks {
-  const { problems, warnings, wrong, warn } = valueRemarks('access')
+  const lists = [
+    checkRules(values.access, ['access'], values),
+    checkRules(values.tokens.access ?? [], ['tokens', 'access'], values),
+  ]
+  return {
+    problems: lists.flatMap(({ problems }) => problems),
+    warnings: lists.flatMap(({ warnings }) => warnings),
+  }
+}
+
+function checkRules(
+  list: SettingValues['access'],
+  place: readonly string[],
+  values: SettingValues,
+): Remarks {
+  const { problems, warnings, wrong, warn } = valueRemarks(...place)
   const { saml } = values
-  const rules = values.access.map(rule => ({ ...rule, place: pathRule(rule.path) }))
+  const rules = list.map(rule => ({ ...rule, place: pathRule(rule.path) }))
   for (const [index, rule] of rules.entries()) {
     const at = (...more: Remark['path']) => [index, ...more]
     const { allow, login, methods } = rule
     if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
     if (typeof allow !== 'string') {
       for (const { path, ...more } of wrongWith(allow, values)) {
-        problems.push({ ...more, path: ['access', ...at('allow', ...path)] })
+        problems.push({ ...more, path: [...place, ...at('allow', ...path)] })
       }
       for (const { path, text } of doubtful(allow, values)) warn(at('allow', ...path), text)
     }

@@ -1,0 +1,178 @@
+/**
+ * Tokens that a signed-in person makes for programs: another proof of who asks than the cookie of a session.
+ *
+ * # What a token is
+ * A JWT with the identity of the login behind it, signed with the keys of sessions, with a type and an audience of its own (session/token.ts).
+ * It names its paths and methods, and its end. It opens nothing by being on a list; the list of ended sessions (session/revocation.ts) ends
+ * it. The record of tokens (record.ts) says what the page shows. It proves nothing: a line too many in it gives no access.
+ *
+ * # A request with a token, in this order, which is the argument for its security
+ * 1. The gate answers its own paths before it looks at tokens, so no token makes or ends a token, logs out, or asks who is signed in.
+ * 2. One field, `X-Authproxy-Authorization`, in one line, in one form. A cookie, a query or another field is never read for a token. A request with
+ *    this field is judged by it alone: a wrong token never falls back to the cookie beside it, or to a login.
+ * 3. The tokens of the operator are compared first (access/passthrough.ts).
+ * 4. The JWT: one algorithm, our keys, type, issuer, audience, end, form. A verified token is remembered, and 5 to 7 are asked each time.
+ * 5. The session behind it: its key is in force, its identity provider and the settings of identities are the same, it is younger than
+ *    `tokens.longest`, not from the future, and not ended: by its ID, its user, its NameID, or with all tokens.
+ * 6. Its paths and methods, compared as rules are.
+ * 7. `tokens.access`, then `access`, as for the person.
+ * 8. The request passes with the identity of the login, without our cookies. Nothing is renewed, no form is kept, and WebSockets and streams are
+ *    asked about again each second, and at each reload (session/ending.ts).
+ *
+ * # Making one, in this order
+ * 1. The session of a browser, and a form from this page, sent by a document: no other site, no script and no service worker of the application.
+ * 2. The form is read within a bound and a deadline. Each path and method has to be one that the rules allow the person now.
+ * 3. Behind all waits the session is looked at again, and the moment of the token is taken in the same step: a logout while the form was on its way
+ *    leaves no token, and a later one ends it.
+ * 4. The line of the record is on disk before the answer: a crash between them leaves a line without a token, never a token without a line.
+ * 5. The answer shows the token once, in a page that the application's scripts cannot read (`sandbox`).
+ *
+ * # In doubt
+ * - A record that is damaged, or not there where no store is shared, ends all tokens that were made before.
+ * - A login that brings other attributes than the one behind a token ends it: a group that is gone does not live on in a token.
+ */
+import { createHash } from 'node:crypto'
+import { day, type Milliseconds } from '../../async/clock.ts'
+import type { PeopleTokens, TokenFront, TokenFrontParts, TokenParts } from '../features/feature.ts'
+import { mayWithToken, type Proven } from '../gate/gate.ts'
+import { marksOf } from '../session/revocation.ts'
+import { type BrowserLogin, userHash } from '../session/sessions.ts'
+import { type ReadSession, type Session, SessionTokens, tokenText } from '../session/token.ts'
+import { type MadeToken, type TokenForm, tokenPage } from './page.ts'
+import { openRecord, recordIn, type TokenRecord } from './record.ts'
+
+const MOST_OF_ONE = 20
+const MOST_IN_ALL = 10_000
+/** The longest token: no server in front takes a longer field by default. */
+const LONGEST = 7000
+/** The allowed difference between the clocks of instances. */
+const SKEW: Milliseconds = 5 * 60_000
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/
+
+/** The path that the names of the files of the record begin with. */
+export function tokensFile(configPath: string): string {
+  return `${configPath}.tokens`
+}
+
+export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
+  const { config, clock, log, shared, revocations } = parts
+  const { configPath, saml } = config()
+  const record = await openRecord({
+    ...{ clock, log, path: tokensFile(configPath), isShared: shared !== undefined },
+    onLoss: () => void revocations.add({ everyToken: true }),
+  })
+  const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
+  const end = async (token: TokenRecord, because: 'person' | 'login') => {
+    const ending = revocations.add({ sessionId: token.marks[0] ?? '' })
+    record.forget(token)
+    log.info('token ended', { token: `${token.marks[0]} ${token.name}`, because })
+    await ending
+  }
+  const isLive = (token: TokenRecord) => token.expires > clock.now() && !revocations.has(token)
+  const noteLogin = ({ user, session }: BrowserLogin) => {
+    if (session === undefined) return
+    const attributes = digestOf(session)
+    const endOthers = (made: readonly TokenRecord[]) => {
+      for (const token of made) {
+        if (token.attributes !== attributes && isLive(token)) void end(token, 'login')
+      }
+    }
+    endOthers(record.ofUser(user))
+    void shared?.tokensOf(user, 'later').then(lines => endOthers(lines.flatMap(recordIn)))
+  }
+  return {
+    noteLogin,
+    front: given => frontOf({ ...parts, ...given, record, jwts, end, isLive }),
+    close: () => record.close(),
+  }
+}
+
+interface Parts extends TokenParts, TokenFrontParts {
+  readonly record: Awaited<ReturnType<typeof openRecord>>
+  readonly jwts: SessionTokens
+  readonly end: (token: TokenRecord, because: 'person') => Promise<void>
+  readonly isLive: (token: TokenRecord) => boolean
+}
+
+function frontOf(parts: Parts): TokenFront {
+  const { jwts, sessions, clock } = parts
+  /** Steps 4 and 5. */
+  const proof = async (presented: string): Promise<Proven> => {
+    if (!COMPACT.test(presented)) return 'unknown'
+    const session = await jwts.verify(presented)
+    if (session === 'expired') return 'expired'
+    if (typeof session === 'string' || session.created > clock.now() + SKEW) return 'unknown'
+    const because = sessions.whyEnded(session)
+    if (because === undefined) return session
+    return because === 'expired' ? 'expired' : 'ended'
+  }
+  const page = tokenPage({
+    ...parts,
+    tokensOf: session => tokensOf(parts, session),
+    make: (session, form) => make(parts, session, form),
+    endAll: async ({ subject }) => {
+      parts.log.info('tokens of a user ended', { user: subject })
+      await parts.revocations.add({ tokensOf: subject })
+    },
+  })
+  return { proof, page }
+}
+
+/** The live tokens of a person, those made at other instances as well, the oldest first. */
+async function tokensOf({ record, shared, isLive }: Parts, { subject }: Session) {
+  const user = userHash(subject)
+  const lines = (await shared?.tokensOf(user, 'now')) ?? []
+  const all = [...lines.flatMap(recordIn), ...record.ofUser(user)].filter(isLive)
+  const byId = new Map(all.map(token => [token.marks[0], token]))
+  return [...byId.values()].sort((a, b) => a.created - b.created)
+}
+
+/** Makes a token out of a form that is right by itself. */
+async function make(parts: Parts, session: ReadSession, form: TokenForm): Promise<MadeToken> {
+  const { clock, random, jwts, record, sessions, shared, log } = parts
+  const made = (await tokensOf(parts, session)).length
+  // From here on nothing waits until the moment of the token is taken.
+  if (sessions.whyEnded(session) !== undefined) return { cannot: 'session' }
+  const { name, paths, methods, days } = form
+  const created = clock.now()
+  const expires = created + days * day
+  // The token ends neither with the browser nor with the session index of the login.
+  const token: ReadSession = {
+    ...session,
+    ...{ id: random(16).toString('hex'), browser: '', sessionIndex: undefined, created, expires },
+    token: { name, paths, methods, scope: undefined },
+  }
+  const refused = refusedRequest(parts, token)
+  if (refused !== undefined) return { refused }
+  const text = await jwts.issue(token, expires)
+  if (text.length > LONGEST) return { cannot: 'large' }
+  const user = userHash(session.subject)
+  // Nothing waits between these counts and the new record, or many forms at once would make more.
+  if (record.sweep(parts.isLive) >= MOST_IN_ALL) return { cannot: 'record' }
+  if (Math.max(made, record.ofUser(user).length) >= MOST_OF_ONE) return { cannot: 'several' }
+  const about = { name, paths, methods, created, expires }
+  const attributes = digestOf(session)
+  const line = await record.add({ ...about, marks: marksOf(token), user, attributes })
+  if (line === undefined) return { cannot: 'record' }
+  void shared?.keepToken(user, line)
+  const until = new Date(expires)
+  log.info('token made', { user: session.subject, token: tokenText(token), until })
+  return { token: text }
+}
+
+/** A method and path of the token that the rules do not allow the person. */
+function refusedRequest({ config, clock }: Parts, session: ReadSession): string | undefined {
+  const { paths = [], methods = [] } = session.token ?? {}
+  const now = clock.now()
+  return paths
+    .flatMap(path => methods.map(method => ({ method, path })))
+    .filter(asked => !mayWithToken({ ...asked, now }, session, config()))
+    .map(({ method, path }) => `${method} ${path}`)[0]
+}
+
+/** A digest of the attributes of a login, by which logins are compared. */
+function digestOf({ attributes }: Pick<Session, 'attributes'>): string {
+  const sorted = [...attributes].map(([name, values]) => [name, [...values].sort()] as const)
+  const text = JSON.stringify(sorted.sort(([a], [b]) => (a < b ? -1 : 1)))
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22)
+}
