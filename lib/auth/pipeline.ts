@@ -189,7 +189,7 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
 
 function authenticated(
   asked: Asked,
-  { because, identity, token }: Admission,
+  { because, identity, program }: Admission,
   session: ReadSession,
 ): Answer {
   const { request, place, client, saml, parts } = asked
@@ -201,14 +201,14 @@ function authenticated(
     outcome: 'forwarded',
     because,
     user: session.subject,
-    token,
+    program,
   } as const
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
     return { request: own, original: request, session, identity, public: false, place, client }
   }
   // A form is kept for the browser of a person, not for a program.
-  if (token !== undefined) return pass(asked, admitted(request), facts)
+  if (program !== undefined) return pass(asked, admitted(request), facts)
   return continueWhenReady(openResubmission(request, clock), (opened): Answer => {
     if ('request' in opened) {
       const { request: own } = opened

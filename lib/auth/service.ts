@@ -293,7 +293,7 @@ async function makeParts(
       log.info('malformed request', { client: client.address, status, problem }),
   }
   const judging = { rules, saml, sessions, failurePage, instanceId, clock }
-  const front = tokens?.front({ sessions, page })
+  const front = tokens?.front(sessions, page)
   const checks = await listenForChecks(config, {
     ...{ ...judging, proof: front?.proof, keys, log, metrics },
     server: { ...common, limits: limitsOf(config) },

@@ -63,7 +63,7 @@ export type OutcomeFacts = {
   readonly target?: string
   readonly user?: string | undefined
   /** The token of a person by which a program asks: its ID and its name. */
-  readonly token?: string | undefined
+  readonly program?: string | undefined
   /** The path or the token that lets the request pass without a session. */
   readonly passthrough?: string | undefined
   /** It was kept over a login. */

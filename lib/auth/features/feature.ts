@@ -116,13 +116,8 @@ export interface TokenParts {
 export interface PeopleTokens {
   /** A login here may end tokens of its user. */
   noteLogin(login: BrowserLogin): void
-  front(parts: TokenFrontParts): TokenFront
+  front(sessions: Pick<Sessions, 'whyEnded'>, page: PageMaker): TokenFront
   close(): Promise<void>
-}
-
-export interface TokenFrontParts {
-  readonly sessions: Pick<Sessions, 'whyEnded'>
-  readonly page: PageMaker
 }
 
 /** What the fronts ask: both for the proof, the gateway for the page. */

@@ -67,7 +67,7 @@ function otherFacts(exchange: Exchange): LogFacts {
  * V8.
  */
 function allowedFacts({ request, response, sent, complete, duration }: Exchange): LogFacts {
-  const { client, method, target, because, user, token, passthrough } = response.facts ?? {}
+  const { client, method, target, because, user, program, passthrough } = response.facts ?? {}
   return {
     id: request.id,
     client,
@@ -81,7 +81,7 @@ function allowedFacts({ request, response, sent, complete, duration }: Exchange)
     outcome: 'allowed',
     because,
     user,
-    token,
+    program,
     passthrough,
     trace: traceIdOf(request.fields),
   }

@@ -15,7 +15,7 @@ export interface Admission {
   readonly because: PassReason
   readonly session: ReadSession | undefined
   /** The token of a person by which a program asks, for the log. */
-  readonly token?: string | undefined
+  readonly program?: string | undefined
   /** The fields that tell the application who asks. Those of a client never do. */
   readonly identity: Fields
   /** The path or the token that lets the request pass without a session. */
@@ -45,9 +45,9 @@ export function admit(
   return continueWhenReady(identityOf(session), (identity): Admission => {
     switch (verdict.verdict) {
       case 'authenticated': {
-        const token = tokenText(session)
-        const because = token === undefined ? 'session' : 'token'
-        return { because, session, token, identity, cookies: 'application' }
+        const program = tokenText(session)
+        const because = program === undefined ? 'session' : 'token'
+        return { because, session, program, identity, cookies: 'application' }
       }
       case 'passthrough': {
         const { name: passthrough, expires: until } = verdict

@@ -43,7 +43,7 @@ export function refusedByRule(
 ): Response {
   const { rule, because } = access
   const user = session?.subject
-  const token = tokenText(session)
+  const program = tokenText(session)
   const ambiguous = access.verdict === 'ambiguous'
   const allow = config.accessTell && rule && !ambiguous ? rule.allow : 'nobody'
   const needed = neededText(allow)
@@ -70,7 +70,7 @@ export function refusedByRule(
     },
     facts: {
       user,
-      token,
+      program,
       decided: placeOfRule(rule),
       path: rule?.path.written,
       why: because,
@@ -85,7 +85,7 @@ export function refusedByRule(
     rule: rule?.number,
     line: rule?.line,
     user,
-    token,
+    program,
   }
   return { ...answered, facts: { ...answered.facts, ...decided } }
 }
@@ -154,7 +154,7 @@ export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFac
   return {
     because,
     user: session?.subject,
-    token: tokenText(session),
+    program: tokenText(session),
     passthrough: token,
   }
 }

@@ -1,103 +1,71 @@
 /**
  * The record of the tokens that people have made, beside the list of ended sessions (`lib/files/lapsing-marks.ts`): what the page of a person
- * shows, and the attributes that a later login is compared with. Users are hashes. A token that is not in it is no less valid.
- *
- *     [marks, user, attributes, name, paths, methods, created, expires]     `marks` are what the list of ended sessions knows the token by
+ * shows, and the attributes that a later login is compared with. Users are hashes. A mark in the file is `[record]`.
  */
-import type { Clock } from '../../async/clock.ts'
 import { filesOfMarks, LapsingMarks } from '../../files/lapsing-marks.ts'
-import { parsedJson } from '../../json.ts'
-import type { Logger } from '../../log/log.ts'
+import { isRecord, parsedJson } from '../../json.ts'
+import type { TokenParts } from '../features/feature.ts'
 import type { EndableToken } from '../session/revocation.ts'
 import type { OwnToken } from '../session/token.ts'
 
 export interface TokenRecord extends OwnToken, EndableToken {
+  readonly id: string
   /** The person, as `userHash` makes it. */
   readonly user: string
   /** The digest of the attributes of the login. */
   readonly attributes: string
 }
 
-type Line = readonly unknown[]
+type Mark = readonly [TokenRecord]
 
-/** Takes over what an earlier run has left. `onLoss` is called when tokens may have been made that the record does not have. */
-export async function openRecord(options: {
-  readonly path: string
-  readonly clock: Clock
-  readonly log: Logger
-  readonly isShared: boolean
-  readonly onLoss: () => void
-}) {
-  const { path, clock, log, isShared, onLoss } = options
+/** Takes over what an earlier run has left. `onLoss` is called when there may be tokens that the record does not have. */
+export async function openRecord(
+  path: string,
+  { clock, log, shared, onLoss }: TokenParts & { readonly onLoss: () => void },
+) {
   const records = new Map<string, TokenRecord>()
-  const enter = (record: TokenRecord) => records.set(record.marks[0] ?? '', record)
-  const sweep = (isLive: (record: TokenRecord) => boolean) => {
-    for (const [id, record] of records) if (!isLive(record)) records.delete(id)
-    return records.size
-  }
-  const marks = new LapsingMarks<Line>({
+  const enter = (record: TokenRecord) => records.set(record.id, record)
+  const marks = new LapsingMarks<Mark>({
     ...{ path, clock, log, onLoss },
-    livingMarks: () => {
-      sweep(({ expires }) => expires > clock.now())
-      return [...records.values()].map(lineOf)
-    },
-    isMark: (found): found is Line => recordOf(found).length > 0,
-    merge: lines => {
-      for (const record of lines.flatMap(recordOf)) enter(record)
-    },
+    livingMarks: () => [...records.values()].map(record => [record]),
+    isMark: (found): found is Mark => Array.isArray(found) && isTokenRecord(found[0]),
+    merge: found => found.map(([record]) => enter(record)),
     sentences: {
-      lost: 'the record of tokens cannot be read: all tokens that people have made are over',
-      changed:
-        'another program changed the record of tokens: it is written again with what this process knows',
-      unwritten: 'a token could not be recorded, and was not made',
+      lost: 'the record of tokens cannot be read: all tokens of people are over',
+      changed: 'another program changed the record of tokens: it is written again from memory',
+      unwritten: 'the record of tokens could not be written',
     },
   })
-  if (!isShared && (await filesOfMarks(path)).length === 0) onLoss()
+  // Where a store is shared, other instances have records as well, and a new instance begins with none.
+  if (shared === undefined && (await filesOfMarks(path)).length === 0) onLoss()
   await marks.open()
   return {
     /** Forgets the records that are over, and answers how many are left. */
-    sweep,
-    ofUser: (user: string) => [...records.values()].filter(record => record.user === user),
-    /** Answers the line of a record when it is on disk; undefined when it could not be written, and is not kept. */
-    async add(record: TokenRecord): Promise<string | undefined> {
-      enter(record)
-      if (await marks.add([lineOf(record)])) return JSON.stringify(lineOf(record))
-      records.delete(record.marks[0] ?? '')
-      return undefined
+    sweep(isLive: (record: TokenRecord) => boolean): number {
+      for (const record of records.values()) if (!isLive(record)) records.delete(record.id)
+      return records.size
     },
-    forget: (record: TokenRecord) => void records.delete(record.marks[0] ?? ''),
+    ofUser: (user: string) => [...records.values()].filter(record => record.user === user),
+    /** Enters a record. Answers whether it is on disk; one that is not is forgotten. */
+    async add(record: TokenRecord): Promise<boolean> {
+      enter(record)
+      const isWritten = await marks.add([[record]])
+      return isWritten || !records.delete(record.id)
+    },
     close: () => marks.close(),
   }
 }
 
-/** The record in a line of the shared store; none for anything else. */
-export function recordIn(line: string): readonly TokenRecord[] {
-  return recordOf(parsedJson(line))
+/** The records in lines of the shared store, without what is none. */
+export function recordsIn(lines: readonly string[] = []): readonly TokenRecord[] {
+  return lines.map(parsedJson).filter(isTokenRecord)
 }
 
-function lineOf(record: TokenRecord): Line {
-  const { marks, user, attributes, name, paths, methods, created, expires } = record
-  return [marks, user, attributes, name, paths, methods, created, expires]
-}
-
-function recordOf(found: unknown): readonly TokenRecord[] {
-  if (!Array.isArray(found)) return []
-  const [marks, user, attributes, name, paths, methods, created, expires]: readonly unknown[] =
-    found
-  if (!isTexts(marks) || !isTexts(paths) || !isTexts(methods)) return []
-  if (!isText(user) || !isText(attributes) || !isText(name)) return []
-  if (!isMoment(created) || !isMoment(expires)) return []
-  return [{ marks, user, attributes, name, paths, methods, created, expires }]
-}
-
-function isText(found: unknown): found is string {
-  return typeof found === 'string'
-}
-
-function isTexts(found: unknown): found is readonly string[] {
-  return Array.isArray(found) && found.every(isText)
-}
-
-function isMoment(found: unknown): found is number {
-  return typeof found === 'number' && Number.isFinite(found)
+function isTokenRecord(found: unknown): found is TokenRecord {
+  if (!isRecord(found)) return false
+  const isText = (value: unknown) => typeof value === 'string'
+  const texts = ['id', 'user', 'attributes', 'name'].every(name => isText(found[name]))
+  const lists = ['marks', 'paths', 'methods'].map(name => found[name])
+  const moments = [found['created'], found['expires']].every(Number.isFinite)
+  return texts && moments && lists.every(list => Array.isArray(list) && list.every(isText))
 }

@@ -33,146 +33,133 @@
  */
 import { createHash } from 'node:crypto'
 import { day, type Milliseconds } from '../../async/clock.ts'
-import type { PeopleTokens, TokenFront, TokenFrontParts, TokenParts } from '../features/feature.ts'
+import { recentEntries } from '../../recent.ts'
+import type { PeopleTokens, TokenParts } from '../features/feature.ts'
 import { mayWithToken, type Proven } from '../gate/gate.ts'
 import { marksOf } from '../session/revocation.ts'
-import { type BrowserLogin, userHash } from '../session/sessions.ts'
+import { type BrowserLogin, type Sessions, userHash } from '../session/sessions.ts'
 import { type ReadSession, type Session, SessionTokens, tokenText } from '../session/token.ts'
 import { type MadeToken, type TokenForm, tokenPage } from './page.ts'
-import { openRecord, recordIn, type TokenRecord } from './record.ts'
+import { openRecord, recordsIn, type TokenRecord } from './record.ts'
 
 const MOST_OF_ONE = 20
 const MOST_IN_ALL = 10_000
-/** The longest token: no server in front takes a longer field by default. */
+/** The longest token: servers in front take fields of 8K by default. */
 const LONGEST = 7000
 /** The allowed difference between the clocks of instances. */
 const SKEW: Milliseconds = 5 * 60_000
-const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/
-
-/** The path that the names of the files of the record begin with. */
-export function tokensFile(configPath: string): string {
-  return `${configPath}.tokens`
-}
 
 export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
   const { config, clock, log, shared, revocations } = parts
   const { configPath, saml } = config()
-  const record = await openRecord({
-    ...{ clock, log, path: tokensFile(configPath), isShared: shared !== undefined },
-    onLoss: () => void revocations.add({ everyToken: true }),
-  })
-  const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
-  const end = async (token: TokenRecord, because: 'person' | 'login') => {
-    const ending = revocations.add({ sessionId: token.marks[0] ?? '' })
-    record.forget(token)
-    log.info('token ended', { token: `${token.marks[0]} ${token.name}`, because })
-    await ending
-  }
+  const onLoss = () => void revocations.add({ everyToken: true })
+  const record = await openRecord(`${configPath}.tokens`, { ...parts, onLoss })
   const isLive = (token: TokenRecord) => token.expires > clock.now() && !revocations.has(token)
-  const noteLogin = ({ user, session }: BrowserLogin) => {
-    if (session === undefined) return
-    const attributes = digestOf(session)
-    const endOthers = (made: readonly TokenRecord[]) => {
-      for (const token of made) {
-        if (token.attributes !== attributes && isLive(token)) void end(token, 'login')
-      }
-    }
-    endOthers(record.ofUser(user))
-    void shared?.tokensOf(user, 'later').then(lines => endOthers(lines.flatMap(recordIn)))
+  record.sweep(isLive)
+  const end = async ({ id, name }: TokenRecord, because: 'person' | 'login') => {
+    log.info('token ended', { program: `${id} ${name}`, because })
+    await revocations.add({ sessionId: id })
   }
+  /** The attributes of the last login of each user, as a digest. */
+  const lastLogins = recentEntries<string, string>(20_000)
   return {
-    noteLogin,
-    front: given => frontOf({ ...parts, ...given, record, jwts, end, isLive }),
+    noteLogin({ user, session }: BrowserLogin) {
+      if (session === undefined) return
+      const attributes = digestOf(session)
+      lastLogins.set(user, attributes)
+      const endOthers = (tokens: readonly TokenRecord[]) => {
+        for (const token of tokens) {
+          if (token.attributes !== attributes && isLive(token)) void end(token, 'login')
+        }
+      }
+      endOthers(record.ofUser(user))
+      void shared?.tokensOf(user, 'later').then(lines => endOthers(recordsIn(lines)))
+    },
+    front(sessions, page) {
+      const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
+      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins }
+      const acts = {
+        tokensOf: (session: Session) => tokensOf(own, session),
+        make: (session: ReadSession, form: TokenForm) => make(own, session, form),
+        end: (token: TokenRecord) => end(token, 'person'),
+        async endAll({ subject }: Session) {
+          log.info('tokens of a user ended', { user: subject })
+          await revocations.add({ tokensOf: subject })
+        },
+      }
+      return {
+        proof: presented => prove(own, presented),
+        page: tokenPage({ config, clock, page, ...acts }),
+      }
+    },
     close: () => record.close(),
   }
 }
 
-interface Parts extends TokenParts, TokenFrontParts {
+interface Parts extends TokenParts {
+  readonly sessions: Pick<Sessions, 'whyEnded'>
   readonly record: Awaited<ReturnType<typeof openRecord>>
-  readonly jwts: SessionTokens
-  readonly end: (token: TokenRecord, because: 'person') => Promise<void>
   readonly isLive: (token: TokenRecord) => boolean
+  readonly jwts: SessionTokens
+  readonly lastLogins: { get(user: string): string | undefined }
 }
 
-function frontOf(parts: Parts): TokenFront {
-  const { jwts, sessions, clock } = parts
-  /** Steps 4 and 5. */
-  const proof = async (presented: string): Promise<Proven> => {
-    if (!COMPACT.test(presented)) return 'unknown'
-    const session = await jwts.verify(presented)
-    if (session === 'expired') return 'expired'
-    if (typeof session === 'string' || session.created > clock.now() + SKEW) return 'unknown'
-    const because = sessions.whyEnded(session)
-    if (because === undefined) return session
-    return because === 'expired' ? 'expired' : 'ended'
-  }
-  const page = tokenPage({
-    ...parts,
-    tokensOf: session => tokensOf(parts, session),
-    make: (session, form) => make(parts, session, form),
-    endAll: async ({ subject }) => {
-      parts.log.info('tokens of a user ended', { user: subject })
-      await parts.revocations.add({ tokensOf: subject })
-    },
-  })
-  return { proof, page }
+/** Steps 4 and 5 of a request. */
+async function prove({ jwts, sessions, clock }: Parts, presented: string): Promise<Proven> {
+  const session = await jwts.verify(presented)
+  if (session === 'expired') return 'expired'
+  if (typeof session === 'string' || session.created > clock.now() + SKEW) return 'unknown'
+  const because = sessions.whyEnded(session)
+  if (because === undefined) return session
+  return because === 'expired' ? 'expired' : 'ended'
 }
 
 /** The live tokens of a person, those made at other instances as well, the oldest first. */
 async function tokensOf({ record, shared, isLive }: Parts, { subject }: Session) {
   const user = userHash(subject)
-  const lines = (await shared?.tokensOf(user, 'now')) ?? []
-  const all = [...lines.flatMap(recordIn), ...record.ofUser(user)].filter(isLive)
-  const byId = new Map(all.map(token => [token.marks[0], token]))
+  const all = [...recordsIn(await shared?.tokensOf(user, 'now')), ...record.ofUser(user)]
+  const byId = new Map(all.filter(isLive).map(token => [token.id, token]))
   return [...byId.values()].sort((a, b) => a.created - b.created)
 }
 
 /** Makes a token out of a form that is right by itself. */
 async function make(parts: Parts, session: ReadSession, form: TokenForm): Promise<MadeToken> {
-  const { clock, random, jwts, record, sessions, shared, log } = parts
+  const { config, clock, random, jwts, record, sessions, shared, log, lastLogins } = parts
   const made = (await tokensOf(parts, session)).length
+  const user = userHash(session.subject)
+  const attributes = digestOf(session)
   // From here on nothing waits until the moment of the token is taken.
-  if (sessions.whyEnded(session) !== undefined) return { cannot: 'session' }
-  const { name, paths, methods, days } = form
+  const isOutdated = (lastLogins.get(user) ?? attributes) !== attributes
+  if (isOutdated || sessions.whyEnded(session) !== undefined) return { cannot: 'session' }
+  const { name, paths, methods } = form
+  const id = random(16).toString('hex')
   const created = clock.now()
-  const expires = created + days * day
-  // The token ends neither with the browser nor with the session index of the login.
-  const token: ReadSession = {
-    ...session,
-    ...{ id: random(16).toString('hex'), browser: '', sessionIndex: undefined, created, expires },
-    token: { name, paths, methods, scope: undefined },
-  }
-  const refused = refusedRequest(parts, token)
-  if (refused !== undefined) return { refused }
+  const expires = created + form.days * day
+  // It ends neither with the browser nor with the session index of the login.
+  const without = { browser: '', sessionIndex: undefined }
+  const about = { name, paths, methods, scope: undefined }
+  const token = { ...session, ...without, id, created, expires, token: about }
+  const refused = paths
+    .flatMap(path => methods.map(method => ({ method, path, now: created })))
+    .find(asked => !mayWithToken(asked, token, config()))
+  if (refused !== undefined) return { refused: `${refused.method} ${refused.path}` }
   const text = await jwts.issue(token, expires)
   if (text.length > LONGEST) return { cannot: 'large' }
-  const user = userHash(session.subject)
   // Nothing waits between these counts and the new record, or many forms at once would make more.
   if (record.sweep(parts.isLive) >= MOST_IN_ALL) return { cannot: 'record' }
   if (Math.max(made, record.ofUser(user).length) >= MOST_OF_ONE) return { cannot: 'several' }
-  const about = { name, paths, methods, created, expires }
-  const attributes = digestOf(session)
-  const line = await record.add({ ...about, marks: marksOf(token), user, attributes })
-  if (line === undefined) return { cannot: 'record' }
-  void shared?.keepToken(user, line)
+  const marks = marksOf(token)
+  const kept = { id, user, attributes, name, paths, methods, created, expires, marks }
+  if (!(await record.add(kept))) return { cannot: 'record' }
+  shared?.keepToken(user, JSON.stringify(kept))
   const until = new Date(expires)
-  log.info('token made', { user: session.subject, token: tokenText(token), until })
+  log.info('token made', { user: session.subject, program: tokenText(token), until })
   return { token: text }
 }
 
-/** A method and path of the token that the rules do not allow the person. */
-function refusedRequest({ config, clock }: Parts, session: ReadSession): string | undefined {
-  const { paths = [], methods = [] } = session.token ?? {}
-  const now = clock.now()
-  return paths
-    .flatMap(path => methods.map(method => ({ method, path })))
-    .filter(asked => !mayWithToken({ ...asked, now }, session, config()))
-    .map(({ method, path }) => `${method} ${path}`)[0]
-}
-
 /** A digest of the attributes of a login, by which logins are compared. */
-function digestOf({ attributes }: Pick<Session, 'attributes'>): string {
-  const sorted = [...attributes].map(([name, values]) => [name, [...values].sort()] as const)
-  const text = JSON.stringify(sorted.sort(([a], [b]) => (a < b ? -1 : 1)))
+function digestOf({ attributes }: Session): string {
+  const lists = [...attributes].map(([name, values]) => JSON.stringify([name, [...values].sort()]))
+  const text = lists.sort().join()
   return createHash('sha256').update(text).digest('base64url').slice(0, 22)
 }

@@ -10,22 +10,11 @@ import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number] & { readonly place: PathRule }
 
-/** Checks the rules of access, and those for tokens of people. */
-export function checkAccess(values: SettingValues): Remarks {
-  const lists = [
-    checkRules(values.access, ['access'], values),
-    checkRules(values.tokens.access ?? [], ['tokens', 'access'], values),
-  ]
-  return {
-    problems: lists.flatMap(({ problems }) => problems),
-    warnings: lists.flatMap(({ warnings }) => warnings),
-  }
-}
-
-function checkRules(
-  list: SettingValues['access'],
-  place: readonly string[],
+/** Checks the rules at a place: those of access, or those for tokens of people. */
+export function checkAccess(
   values: SettingValues,
+  place: readonly string[] = ['access'],
+  list = values.access,
 ): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks(...place)
   const { saml } = values

@@ -92,6 +92,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
       checkRelations(settings, found, checked.value),
       crossCheck(checked.value),
       checkAccess(checked.value),
+      checkAccess(checked.value, ['tokens', 'access'], checked.value.tokens.access ?? []),
       whole,
     ]
     const problems = together.flatMap(found => found.problems)
