@@ -2,7 +2,7 @@
  * Tokens of people at several instances with one store, and over the end of a process.
  */
 
-import { watch } from 'node:fs'
+import { readFileSync, watch } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -67,7 +67,9 @@ t.test(
     const browser = new WholeBrowser(t, port)
     await browser.signIn(new ScriptedIdp('okta', { now: Date.now }))
     const watcher = watch(directory, (_, name) => {
-      if (/\.tokens\.[0-9a-f]{16}$/.test(name ?? '')) gateway.signal('SIGKILL')
+      if (!/^app\.json\.tokens\.[0-9a-f]{16}$/.test(name ?? '')) return
+      const text = readFileSync(join(directory, name ?? ''), 'utf8')
+      if (text.includes('killed')) gateway.signal('SIGKILL')
     })
     t.teardown(() => watcher.close())
     const form = formOf({ name: 'killed' })
@@ -93,6 +95,5 @@ t.test(
       t.equal((await browser.send('GET', '/', { [tokenField]: `Bearer ${token}` })).status, 401)
     }
     await again.stop()
-    void join
   },
 )
