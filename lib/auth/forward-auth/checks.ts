@@ -118,7 +118,14 @@ function judge(
     const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
     return continueWhenReady(decision, decided => {
       if ('answer' in decided) return told(decided.answer)
-      const { because, session: person, program, identity, passthrough, cookies } = decided.admission
+      const {
+        because,
+        session: person,
+        program,
+        identity,
+        passthrough,
+        cookies,
+      } = decided.admission
       const { method, id } = request
       const [user, target] = [person?.subject, targetOf(asked)]
       const facts: OutcomeFacts = {

@@ -112,7 +112,7 @@ interface AskedOfGate {
  * Another proof of who asks than a cookie, in `tokenField`: answers the session behind a token of a person, or why it proves nothing. A
  * request that has such a field is judged by it alone.
  */
-export type Proof = (presented: string) => Proven | Promise<Proven>
+export type Proof = (presented: string, fields: Fields) => Proven | Promise<Proven>
 export type Proven = ReadSession | 'unknown' | 'expired' | 'ended'
 
 /** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
@@ -126,7 +126,8 @@ export function gate(
   const decided = beforeSession(asked, rules)
   if (decided !== undefined && 'presented' in decided) {
     const { proof = () => 'unknown' } = asked
-    return continueWhenReady(proof(decided.presented), proven => withProof(asked, proven, rules))
+    const proven = proof(decided.presented, asked.request.fields)
+    return continueWhenReady(proven, proven => withProof(asked, proven, rules))
   }
   if (decided !== undefined) return decided
   return continueWhenReady(asked.session(), session => withSession(asked, session, rules))
@@ -180,9 +181,10 @@ function tokenRefused(because: LoginReason) {
   return { verdict: 'login-needed', from: 'api', because } as const
 }
 
-function isFor(scope: TokenScope | undefined, { request, ...asked }: AskedOfGate): boolean {
+function isFor(scope: TokenScope | undefined, asked: AskedOfGate): boolean {
+  const { request, path, query, client } = asked
   const { method, fields } = request
-  return scope === undefined || isInScope(scope, { ...asked, method, fields })
+  return scope === undefined || isInScope(scope, { method, fields, path, query, client })
 }
 
 /** The verdict by the token of a person: what it is for, what tokens may be used for, and what the person may do. */

@@ -33,6 +33,7 @@
  */
 import { createHash } from 'node:crypto'
 import { day, type Milliseconds } from '../../async/clock.ts'
+import type { Fields } from '../../http/message/field.ts'
 import { recentEntries } from '../../recent.ts'
 import type { PeopleTokens, TokenParts } from '../features/feature.ts'
 import { mayWithToken, type Proven } from '../gate/gate.ts'
@@ -77,7 +78,8 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
     },
     front(sessions, page) {
       const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
-      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins }
+      const known = new WeakMap<Fields, ReadSession>()
+      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins, known }
       const acts = {
         tokensOf: (session: Session) => tokensOf(own, session),
         make: (session: ReadSession, form: TokenForm) => make(own, session, form),
@@ -88,7 +90,10 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
         },
       }
       return {
-        proof: presented => prove(own, presented),
+        proof: (presented, fields) => {
+          const session = known.get(fields)
+          return session === undefined ? verify(own, presented, fields) : standing(own, session)
+        },
         page: tokenPage({ config, clock, page, ...acts }),
       }
     },
@@ -101,14 +106,22 @@ interface Parts extends TokenParts {
   readonly record: Awaited<ReturnType<typeof openRecord>>
   readonly isLive: (token: TokenRecord) => boolean
   readonly jwts: SessionTokens
+  /** The sessions behind verified tokens, by the fields that they came in. */
+  readonly known: WeakMap<Fields, ReadSession>
   readonly lastLogins: { get(user: string): string | undefined }
 }
 
-/** Steps 4 and 5 of a request. */
-async function prove({ jwts, sessions, clock }: Parts, presented: string): Promise<Proven> {
-  const session = await jwts.verify(presented)
-  if (session === 'expired') return 'expired'
-  if (typeof session === 'string' || session.created > clock.now() + SKEW) return 'unknown'
+/** Step 4 of a request, and 5. Equal fields of a connection come as one object, whose token is verified once. */
+async function verify(parts: Parts, presented: string, fields: Fields): Promise<Proven> {
+  const session = await parts.jwts.verify(presented)
+  if (typeof session === 'string') return session === 'expired' ? session : 'unknown'
+  parts.known.set(fields, session)
+  return standing(parts, session)
+}
+
+/** Step 5 of a request. */
+function standing({ sessions, clock }: Parts, session: ReadSession): Proven {
+  if (session.created > clock.now() + SKEW) return 'unknown'
   const because = sessions.whyEnded(session)
   if (because === undefined) return session
   return because === 'expired' ? 'expired' : 'ended'
