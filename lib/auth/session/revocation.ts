@@ -24,13 +24,12 @@ import type { Session } from './token.ts'
 
 /**
  * The sessions that a revocation ends: one session, or one token of a person, by its ID; all sessions and tokens of a user, without regard
- * to case; the tokens of a user alone, or of all users; or the sessions that a LogoutRequest names, which are all of a NameID at an issuer,
- * or those of session indexes.
+ * to case; the tokens of all users; or the sessions that a LogoutRequest names, which are all of a NameID at an issuer, or those of session
+ * indexes.
  */
 export type Revocation =
   | { readonly sessionId: string }
   | { readonly user: string }
-  | { readonly tokensOf: string }
   | { readonly everyToken: true }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
@@ -258,8 +257,7 @@ export function marksOf(session: Session | EndableToken): readonly string[] {
 /** The end of one session of a browser (a session index) leaves tokens; that of all sessions of a NameID ends them. */
 function marksAnew({ id, subject, token, ...session }: Session): readonly string[] {
   const { issuer, nameId, sessionIndex } = session
-  const ofTokens = token === undefined ? [] : [tokensMark(subject), EVERY_TOKEN]
-  const ofAll = [id, userMark(subject), ...ofTokens]
+  const ofAll = [id, userMark(subject), ...(token === undefined ? [] : [EVERY_TOKEN])]
   if (nameId === undefined) return ofAll
   const own = [...ofAll, mark(issuer, nameId.value)]
   if (token !== undefined) return own
@@ -273,7 +271,6 @@ const MOST_INDEXES = 100
 export function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
   if ('user' in which) return [userMark(which.user)]
-  if ('tokensOf' in which) return [tokensMark(which.tokensOf)]
   if ('everyToken' in which) return [EVERY_TOKEN]
   const { issuer, nameId, sessionIndexes } = which
   // A request without an index is for every session of the NameID (saml-core-2.0-os section 3.7.1).
@@ -294,10 +291,6 @@ export function sameUser(subject: string): string {
 /** The issuer of the mark is empty. No real issuer is, so the mark of a NameID never equals that of a user. */
 function userMark(subject: string): string {
   return mark('', 'user', sameUser(subject))
-}
-
-function tokensMark(subject: string): string {
-  return mark('', 'tokens', sameUser(subject))
 }
 
 function mark(...parts: readonly string[]): string {

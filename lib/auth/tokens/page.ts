@@ -88,9 +88,10 @@ async function posted(parts: PageParts, request: Request, session: ReadSession):
   const ended = values.get('end')
   if (ended !== null) {
     const token = (await parts.tokensOf(session)).find(({ id }) => id === ended)
-    if (token === undefined && ended !== 'all') return again(REASONS.unknown)
-    await (token === undefined ? parts.endAll(session) : parts.end(token))
-    return again()
+    if (ended === 'all') await parts.endAll(session)
+    else if (token === undefined) return again(REASONS.unknown)
+    else await parts.end(token)
+    return again(ended === 'all' ? { ...REASONS.session, status: 200 } : undefined)
   }
   const form = {
     name: (values.get('name') ?? '').trim(),
@@ -160,7 +161,7 @@ async function shown(
           { label: say('ID'), value: id },
         ],
       })),
-      endAll: say('End all tokens'),
+      endAll: say('End all tokens, and sign out everywhere'),
       make: say('Make a token'),
       nameLabel: say('Name'),
       pathsLabel: say('Paths, one on each line; / at the end means all below'),

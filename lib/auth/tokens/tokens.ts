@@ -84,9 +84,9 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
         tokensOf: (session: Session) => tokensOf(own, session),
         make: (session: ReadSession, form: TokenForm) => make(own, session, form),
         end: (token: TokenRecord) => end(token, 'person'),
-        async endAll({ subject }: Session) {
-          log.info('tokens of a user ended', { user: subject })
-          await revocations.add({ tokensOf: subject })
+        async endAll({ subject: user }: Session) {
+          log.info('sessions of a user ended', { user, by: 'person' })
+          await revocations.add({ user })
         },
       }
       return {
