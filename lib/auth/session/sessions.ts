@@ -222,10 +222,8 @@ export class Sessions {
 
   /** Whether it is time to renew a session in use. */
   wantsRenewal(session: ReadSession): boolean {
-    // A token never renews itself, and gets no cookie.
-    if (session.token !== undefined) return false
     const age = this.#options.clock.now() - session.issued
-    // A new token could not last longer.
+    // A new token could not last longer. That of a person lasts to its end from the beginning.
     return age >= this.#renewalAge() && session.lapses < session.expires - 1000
   }
 

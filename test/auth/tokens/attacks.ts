@@ -86,6 +86,9 @@ t.test('100: a token for another audience, or of another issuer, opens nothing',
   ]) {
     t.equal(await lab.status(sign(header, { ...claims, ...edit }, key)), 401, JSON.stringify(edit))
   }
+  for (const typ of ['JWT', 'authproxy-session', undefined]) {
+    t.equal(await lab.status(sign({ ...header, typ }, claims, key)), 401, `type ${typ}`)
+  }
 })
 
 t.test('101: a token of one instance opens nothing at another', async t => {

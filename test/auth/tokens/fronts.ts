@@ -13,7 +13,7 @@ import { formOf, idOf, ownForm, startTokens, tokenIn } from '../../fixtures/gate
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 for (const edge of edges) {
-  t.test(`136, ${edge}: a check judges a token by the request that is asked about`, async t => {
+  t.test(`136: ${edge}, a check judges a token by the request that is asked about`, async t => {
     const access = [
       { path: '/closed/', allow: 'nobody' },
       { path: '/', allow: 'signed-in' },
