@@ -318,7 +318,7 @@ t.test('134: a form that is huge or never ends makes nothing, and is bounded', a
   const answer = await client.response()
   t.equal(answer.status, 400)
   t.equal(tokenIn(answer), undefined)
-  const groups = Array.from({ length: 800 }, (_, i) => `group-${Math.imul(i, 2_654_435_761) >>> 0}`)
+  const groups = Array.from({ length: 550 }, (_, i) => `group-${Math.imul(i, 2_654_435_761) >>> 0}`)
   const large = await lab.signIn('large@example.org', groups)
   t.equal((await lab.post(large, { paths: long.join(' ') })).status, 409)
 })
