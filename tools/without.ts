@@ -84,6 +84,7 @@ const authproxy: Delible = {
     ...everywhere,
     'auth/rooms',
     'auth/threat-model',
+    'auth/pairs',
     'auth/recipes',
     'auth/cli/explain',
     'cache',
