@@ -25,6 +25,7 @@ import {
 } from '../../config/settings.ts'
 import { access, method, rulePath } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
+import { identityToken } from './setting-identity-token.ts'
 import {
   attributeName,
   chosenNames,
@@ -331,13 +332,7 @@ export const settings = group('', {
       'Longest value of one header. A longer one is not sent at all; its name is in `X-Authproxy-Omitted`.',
       'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
     ),
-    token: setting(boolean, false).says(
-      'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
-      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; the backend no longer gets requests for that path. A token longer than `identity.fieldSize` is not sent.',
-    ),
-    tokenAudience: optionalSetting(text, '`https://` and `domain`')
-      .noEffectWithout('identity.token')
-      .says('Audience (`aud`) of the JWT: the name that the backend has for itself.'),
+    ...identityToken,
   }),
 
   login: group('How a login begins in a browser.', {

@@ -13,6 +13,7 @@ import { ownClaims } from '../config.ts'
 import { fieldNames, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
 import { attributeNames, nearestAttribute } from './check-access.ts'
+import { checkIdentityToken } from './check-identity-token.ts'
 
 export function crossCheck(values: SettingValues): Remarks {
   const collected = valueRemarks()
@@ -54,6 +55,9 @@ export function crossCheck(values: SettingValues): Remarks {
   }
 
   checkNames(values, collected)
+  const { field: credential } = values.backendCredential
+  const fields = values.identity.names.flatMap(fieldsOf)
+  checkIdentityToken(values, credential === undefined ? fields : [...fields, credential], collected)
 
   if (proxy.targetDisableSSLVerify && targetURL.scheme === 'https') {
     warn(

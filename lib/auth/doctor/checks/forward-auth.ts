@@ -146,7 +146,7 @@ const page = oncePerExamination((of: Examination) => {
 /** The names of the fields that the edge has to take from the check. */
 function namesOf({ identityFields, identityToken, backendCredential }: Config): readonly string[] {
   const credential = backendCredential === undefined ? [] : [backendCredential.field]
-  return [...identityFieldNames(identityFields, identityToken !== undefined), ...credential]
+  return [...identityFieldNames(identityFields, identityToken?.field), ...credential]
 }
 
 /** Is there a check before the application? */
