@@ -127,7 +127,10 @@ const wholeWay = oncePerExamination((of: Examination) => {
   const untried = ['Authorization', of.config.backendCredential?.field]
   const names = namesOf(of.config).filter(name => !untried.includes(name))
   const spelt = arriving(SPELLINGS, of.config.forwardAuth?.edge)
-  const claims = [...new Set([...names, ...spelt])].map(name => [name, CLAIM] as const)
+  const { relatives = [] } = of.config.identityToken ?? {}
+  const claims = [...new Set([...names, ...relatives, ...spelt])].map(
+    name => [name, CLAIM] as const,
+  )
   const fields = Fields.of(
     ['X-Forwarded-For', claimedFields.forwardedFor],
     ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
