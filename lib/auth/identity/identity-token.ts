@@ -10,7 +10,7 @@
  * and `attributes`, claims with names of their own. Values as they are, not percent-encoded. `htm` and `htu`, method and address without the query (RFC 9449 section 4.2), in a token for one request
  * that an edge asks about. `typ` is JWT, since some libraries take no other; sessions have another one and another algorithm.
  */
-import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { createHash, createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { recentEntries } from '../../recent.ts'
 import { type Claim, claimTable } from '../config/claims.ts'
@@ -114,9 +114,16 @@ export class IdentityTokens {
 /** The keys of a signed identity of this form, newest first. */
 export function tokenKeys(
   keys: Pick<KeyRing, 'identity' | 'saml'>,
-  form: Pick<TokenForm, 'algorithm'> | undefined,
+  form: Pick<TokenForm, 'algorithm' | 'preset'> | undefined,
 ): readonly IdentityKey[] {
-  return form?.algorithm === 'RS256' ? keys.saml() : keys.identity()
+  const own = form?.algorithm === 'RS256' ? keys.saml() : keys.identity()
+  return form?.preset === 'alb' ? own.map(key => ({ ...key, kid: uuidOf(key.kid) })) : own
+}
+
+/** The ID of a key as a UUID: programs that verify the token of a balancer insist on it. */
+function uuidOf(kid: string): string {
+  const digest = createHash('sha256').update(kid).digest('hex')
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
 }
 
 /** The token of an Application Load Balancer, which says in its header who signed it, for whom, and until when. */

@@ -80,7 +80,7 @@ t.test(
   'the token of a balancer has padding, and its header says who signed it for whom',
   async t => {
     const identity = { token: 'alb', tokenIssuer: 'arn:x', tokenAudience: 'my-client' }
-    const { ask, gateway, tokenOf } = await lab(t, identity, {
+    const { ask, gateway, tokenOf, published } = await lab(t, identity, {
       admin: { listenAddress: '127.0.0.1:0' },
     })
     // Longer and shorter subjects need one, two or no characters of padding.
@@ -92,6 +92,12 @@ t.test(
       for (const part of parts) t.match(part, /^(?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?$/)
       const [header, claims, signature] = parts.map(part => Buffer.from(part, 'base64url'))
       const { kid, ...rest } = JSON.parse(String(header))
+      t.match(kid, /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+      const { keys } = await published()
+      t.strictSame(
+        keys.map((key: { kid: string }) => key.kid),
+        [kid],
+      )
       t.strictSame(rest, {
         ...{ alg: 'ES256', typ: 'JWT', signer: 'arn:x', iss: 'arn:x', client: 'my-client' },
         exp: start / 1000 + 120,
