@@ -492,11 +492,13 @@ export const settings = group('', {
   limits: group('Limits on sizes and numbers.', {
     head: setting(size('8K', '4M'), '1M')
       .needsRestart()
-      .says('Most bytes of the head of a request.'),
+      .says(
+        'Most bytes of the head of a request; more is 431. In it, the target has 64 KiB at most (414), and Connection and similar headers together 8 KiB (431).',
+      ),
     fields: setting(integer(20, 2000, 'a number of fields'), 900)
       .needsRestart()
       .says(
-        'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
+        'Most header lines of a request; more is 431. Node servers ignore lines after the thousandth without an error.',
       ),
     responseHead: setting(size('8K', '4M'), '256K').says(
       'Most bytes of the head of a backend’s response.',

@@ -128,7 +128,7 @@ function uuidOf(kid: string): string {
 
 /** The token of an Application Load Balancer, which says in its header who signed it, for whom, and until when. */
 async function balancerToken(
-  { aud, ...claims }: JwtClaims,
+  claims: JwtClaims,
   {
     algorithm,
     type,
@@ -166,7 +166,7 @@ export function identityClaims(
   const isCloudflare = preset === 'cloudflare'
   const claims = {
     iss: issuer,
-    aud: isCloudflare ? [audience] : audience,
+    ...(preset === 'alb' ? {} : { aud: isCloudflare ? [audience] : audience }),
     sub: session.subject,
     iat: secondsOf(now),
     nbf: secondsOf(now - SLACK),

@@ -192,7 +192,7 @@ const spellings = (name: string) => [
   ...[`${name}-`, name.replaceAll('-', '--')],
 ]
 
-t.test('no client sends a field of the token, whatever lets its request pass', async t => {
+t.test('81: no client sends a field of the token, whatever lets its request pass', async t => {
   const robot = 'a-token-of-the-monitoring'
   const more = {
     passthroughPaths: ['/public/'],
@@ -223,7 +223,7 @@ t.test('what another form would send is a field of clients', async t => {
   t.equal(sent?.get('Authorization'), 'Bearer y')
 })
 
-t.test('a check answers with the field, and refuses what the edge could pass on', async t => {
+t.test('84: a check answers with the field, and refuses what the edge could pass on', async t => {
   const passthroughPaths = ['/public/']
   for (const { token, field, relatives } of forms) {
     const settings = { identity: { token }, passthroughPaths }
