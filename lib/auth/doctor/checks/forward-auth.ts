@@ -6,13 +6,7 @@
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
-import {
-  type Family,
-  foreignName,
-  foreignNames,
-  isSameField,
-  treatments,
-} from '../../access/foreign-names.ts'
+import { type Family, foreignNames, isSameField, treatments } from '../../access/foreign-names.ts'
 import type { Config } from '../../config/config.ts'
 import { type Edge, edges } from '../../config/setting-forward-auth.ts'
 import { contracts, isSource } from '../../forward-auth/contract.ts'
@@ -127,10 +121,7 @@ const wholeWay = oncePerExamination((of: Examination) => {
   const untried = ['Authorization', of.config.backendCredential?.field]
   const names = namesOf(of.config).filter(name => !untried.includes(name))
   const spelt = arriving(SPELLINGS, of.config.forwardAuth?.edge)
-  const { relatives = [] } = of.config.identityToken ?? {}
-  const claims = [...new Set([...names, ...relatives, ...spelt])].map(
-    name => [name, CLAIM] as const,
-  )
+  const claims = [...new Set([...names, ...spelt])].map(name => [name, CLAIM] as const)
   const fields = Fields.of(
     ['X-Forwarded-For', claimedFields.forwardedFor],
     ['Cookie', `doctor=1; ${sessionCookie}=doctor`],
@@ -243,8 +234,10 @@ async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const odd = WAYS.flatMap(([name, claim]) => {
     return arriving([name.replaceAll('-', '_')], edge).map(spelt => [spelt, claim] as const)
   })
+  const { identityFields, identityToken } = of.config
+  const relatives = (identityToken?.relatives ?? []).map(name => [name, 'doctor-claims'] as const)
   const passed = new Set<string>()
-  for (const all = [...WAYS, ...odd]; all.length > 0; ) {
+  for (const all = [...WAYS, ...odd, ...relatives]; all.length > 0; ) {
     const fields = Fields.of(...all.splice(0, MOST_CLAIMS))
     const { answer } = await sendChecked(of, { path: probePath, fields })
     if (answer === undefined) return undefined
@@ -255,7 +248,7 @@ async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   if (passed.size === 0) return goodFinding('none of a client reaches the application')
   const names = [...passed]
   const isRefused = names.every(name => {
-    const family = foreignName(name)?.family
+    const family = identityFields.stripped.of(name)?.family
     return family !== undefined && treatments[family].check === 'refused' && !isSource(edge, name)
   })
   const may = isRefused ? '. The check refuses such requests' : ', which may believe it'
