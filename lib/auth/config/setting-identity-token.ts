@@ -18,12 +18,16 @@ import {
   oneOrMore,
   optionalSetting,
   setting,
+  type ValuesOf,
 } from '../../config/settings.ts'
 import { isSameField } from '../access/foreign-names.ts'
 import { accountName, fieldNameProblem, personName } from './field-names.ts'
 import { textKind } from './setting-kinds.ts'
 
-type TokenPreset = 'own' | 'bearer' | 'iap' | 'cloudflare' | 'alb'
+/** The presets, `own` first. */
+export const tokenPresets = ['own', 'bearer', 'iap', 'cloudflare', 'alb'] as const
+
+type TokenPreset = (typeof tokenPresets)[number]
 
 /** What a claim is made of: `user`, or names of attributes. The first that has a value counts. */
 type Sources = ReadonlyMap<string, readonly string[]>
@@ -40,11 +44,9 @@ interface Preset {
   readonly keysAt?: string
 }
 
-const person: Sources = new Map([
-  ['email', ['email']],
-  ['name', personName],
-  ['groups', ['groups']],
-])
+const person: Sources = new Map(
+  Object.entries({ email: ['email'], name: personName, groups: ['groups'] }),
+)
 const personWithAccount: Sources = new Map([...person, ['preferred_username', accountName]])
 
 /** The path below which each key has a document of its own, in PEM. */
@@ -73,9 +75,6 @@ const PRESETS: Readonly<Record<TokenPreset, Preset>> = {
   },
 }
 
-/** The presets, `own` first. */
-export const tokenPresets = Object.keys(PRESETS) as readonly TokenPreset[]
-
 /** `true` and `false`, which the environment has as text, or the name of a preset. */
 const tokenPreset: Kind<TokenPreset | false> = kind<TokenPreset | false>(
   {
@@ -85,16 +84,13 @@ const tokenPreset: Kind<TokenPreset | false> = kind<TokenPreset | false>(
   },
   found => {
     const word = typeof found === 'boolean' ? String(found) : found
-    if (typeof word !== 'string')
-      return mismatch(found, `${WORDS}; the rest is in tokenField, tokenClaims and others`)
-    if (['true', '1', 'yes', 'on'].includes(word)) return readResult('own')
-    if (['false', '0', 'no', 'off'].includes(word)) return readResult(false)
-    const isPreset = Object.hasOwn(PRESETS, word) && word !== 'own'
-    return isPreset ? readResult(word as TokenPreset) : mismatch(found, WORDS)
+    if (['true', '1', 'yes', 'on'].some(each => each === word)) return readResult('own')
+    if (['false', '0', 'no', 'off'].some(each => each === word)) return readResult(false)
+    const preset = tokenPresets.find(each => each === word && each !== 'own')
+    if (preset !== undefined) return readResult(preset)
+    return mismatch(found, 'true, false, bearer, iap, cloudflare or alb; see also tokenField')
   },
 )
-
-const WORDS = 'true, false, bearer, iap, cloudflare or alb'
 
 /** The fields of the presets can be chosen by name as well. */
 const tokenField = textKind(
@@ -152,14 +148,8 @@ export const identityToken = {
     ),
 }
 
-export interface TokenValues {
-  readonly token: TokenPreset | false
-  readonly tokenField?: string | undefined
-  readonly tokenIssuer?: string | undefined
-  readonly tokenAudience?: string | undefined
-  readonly tokenAlgorithm?: 'ES256' | 'RS256' | undefined
-  readonly tokenClaims?: Sources | undefined
-}
+type Settings = typeof identityToken
+type TokenValues = { readonly [K in keyof Settings]: ValuesOf<Settings[K]> }
 
 export type TokenForm = NonNullable<ReturnType<typeof tokenFormOf>>
 

@@ -7,7 +7,8 @@
  * # Claims
  * `iss` the public origin; `aud` the backend, by the name the configuration gives it; `sub`; `iat`, `nbf`, `exp`; `auth_time`;
  * `groups`, a list that may be empty; `attributes`, the others by canonical name, each a list; `instance`. Or, in place of `groups`
- * and `attributes`, claims with names of their own. Values as they are, not percent-encoded. `htm` and `htu`, method and address without the query (RFC 9449 section 4.2), in a token for one request
+ * and `attributes`, claims with names of their own. Values as they are, not percent-encoded. `htm` and `htu`, method and address
+ * without the query (RFC 9449 section 4.2), in a token for one request
  * that an edge asks about. `typ` is JWT, since some libraries take no other; sessions have another one and another algorithm.
  */
 import { createHash, createPrivateKey, type KeyObject } from 'node:crypto'
@@ -43,6 +44,11 @@ interface Minted {
   readonly generation: number
 }
 
+interface Signer {
+  readonly kid: string
+  readonly key: KeyObject
+}
+
 /** The most characters of a path whose token is sent again. */
 const LONGEST_KEPT = 1024
 
@@ -52,7 +58,7 @@ export class IdentityTokens {
   readonly #minted = new WeakMap<Session, Minted>()
   /** The tokens for one request, by session, method and path. */
   readonly #ofRequests = recentEntries<string, Minted>(10_000)
-  #signer: { readonly kid: string; readonly key: KeyObject } | undefined
+  #signer: Signer | undefined
 
   constructor(options: IdentityTokenOptions) {
     this.#options = options
@@ -104,10 +110,19 @@ export class IdentityTokens {
     const claims = identityClaims(session, { config, now, request, form })
     const { kid } = key
     if (this.#signer?.kid !== kid) this.#signer = { kid, key: createPrivateKey(key.privateKey) }
-    const signing = { algorithm: form.algorithm, type: 'JWT', ...this.#signer }
-    const token =
-      form.preset === 'alb' ? balancerToken(claims, signing, form) : signJwt(claims, signing)
+    const token = this.#sign(claims, form, this.#signer)
     return { token, at: now, generation }
+  }
+
+  /** The token of a balancer says in its header who signed it, for whom, and until when. */
+  async #sign(
+    claims: JwtClaims,
+    { algorithm, issuer: iss, audience: client, preset }: TokenForm,
+    { kid, key }: Signer,
+  ): Promise<string> {
+    if (preset !== 'alb') return signJwt(claims, { algorithm, type: 'JWT', kid, key })
+    const header = { alg: algorithm, typ: 'JWT', kid, signer: iss, iss, client }
+    return signPaddedJwt(claims, { ...header, exp: claims['exp'] }, key)
   }
 }
 
@@ -124,26 +139,6 @@ export function tokenKeys(
 function uuidOf(kid: string): string {
   const digest = createHash('sha256').update(kid).digest('hex')
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
-}
-
-/** The token of an Application Load Balancer, which says in its header who signed it, for whom, and until when. */
-async function balancerToken(
-  claims: JwtClaims,
-  {
-    algorithm,
-    type,
-    kid,
-    key,
-  }: {
-    readonly algorithm: string
-    readonly type: string
-    readonly kid: string
-    readonly key: KeyObject
-  },
-  { issuer, audience }: TokenForm,
-): Promise<string> {
-  const header = { alg: algorithm, typ: type, kid, signer: issuer, iss: issuer, client: audience }
-  return signPaddedJwt(claims, { ...header, exp: claims['exp'] }, key)
 }
 
 /** The time by which the clock of a backend may be behind ours. */
@@ -173,9 +168,7 @@ export function identityClaims(
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
     ...(isCloudflare ? { type: 'app' } : {}),
-    ...(named === undefined
-      ? allAttributes(session)
-      : namedClaims(session, named, claimTable(identityFields.claims))),
+    ...claimsOf(session, named, claimTable(identityFields.claims)),
     instance,
   }
   return request === undefined
@@ -183,17 +176,16 @@ export function identityClaims(
     : { ...claims, htm: request.method, htu: `${baseUrl}${request.path}` }
 }
 
-function allAttributes({ attributes: all }: Pick<Session, 'attributes'>): JwtClaims {
-  const { groups = [], ...attributes } = Object.fromEntries(all)
-  return { groups, attributes }
-}
-
 /** A claim that is a list may be empty; any other without a value is left out. */
-function namedClaims(
+function claimsOf(
   { subject, attributes }: Pick<Session, 'subject' | 'attributes'>,
-  named: NonNullable<TokenForm['claims']>,
+  named: TokenForm['claims'],
   table: readonly Claim[],
 ): JwtClaims {
+  if (named === undefined) {
+    const { groups = [], ...others } = Object.fromEntries(attributes)
+    return { groups, attributes: others }
+  }
   const valuesOf = (name: string) => (name === 'user' ? [subject] : attributes.get(name)) ?? []
   const isList = (from: readonly string[]) =>
     table.some(({ name, list }) => list && from.includes(name))

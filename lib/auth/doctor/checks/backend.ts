@@ -266,10 +266,7 @@ function mendOf({ target }: Config, { phase }: UnansweredRequest): string {
 }
 
 /** The field in which the backend reads the user. */
-function userField({
-  identityFields: { names },
-  identityToken,
-}: Pick<Config, 'identityFields' | 'identityToken'>): string {
+function userField({ identityFields: { names }, identityToken }: Config): string {
   if (names.authproxy) return 'X-Authproxy-User'
   const named = names.others.find(({ from }) => from.includes('user'))?.field
   return named ?? identityToken?.field ?? 'X-Authproxy-Identity'
