@@ -246,8 +246,8 @@ t.test('129: a token whose line cannot be written is not made', async t => {
   t.equal(answer.status, 503)
   t.equal(tokenIn(answer), undefined)
   t.match(
-    (await lab.ask(tokensPath, { Cookie: ada })).text.match(/<dt>ID/g),
-    ['<dt>ID'],
+    (await lab.ask(tokensPath, { Cookie: ada })).text.match(/<dt>ID in/g),
+    ['<dt>ID in'],
     'nor shown',
   )
 })

@@ -79,7 +79,7 @@ for (const when of ['the line is there', 'the answer is there']) {
     const again = await AuthproxyProcess.start(t, { directory, settings: own })
     await again.until('ready')
     const text = async () => textOf(await browser.navigate(tokensPath))
-    const [, id = ''] = /<dt>ID<\/dt>\s*<dd>([0-9a-f]{32})/.exec(await text()) ?? []
+    const [, id = ''] = /<dt>ID in the log<\/dt>\s*<dd>([0-9a-f]{32})/.exec(await text()) ?? []
     t.not(id, '', 'the line is shown')
     const token = answer && tokenIn({ text: textOf(answer) })
     t.ok(when === 'the line is there' || token !== undefined)
