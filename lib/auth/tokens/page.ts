@@ -23,40 +23,35 @@ export interface TokenForm {
   readonly days: number
 }
 
-/** The token; why none is made; or the method and path that the rules do not allow. */
-export type MadeToken =
-  | { readonly token: string }
-  | { readonly cannot: keyof typeof REASONS }
-  | { readonly refused: string }
-
 interface PageParts {
   readonly config: () => Config
   readonly page: PageMaker
   readonly clock: Clock
   readonly tokensOf: (session: ReadSession) => Promise<readonly TokenRecord[]>
-  readonly make: (session: ReadSession, form: TokenForm) => Promise<MadeToken>
+  readonly make: (session: ReadSession, form: TokenForm) => Promise<{ token: string } | Problem>
   readonly end: (token: TokenRecord) => Promise<void>
   readonly endAll: (session: ReadSession) => Promise<void>
 }
 
-/** Why a form was not obeyed, and the form, which is shown again. */
-interface Problem {
+/** Why a form was not obeyed, for the person. */
+export interface Problem {
   readonly status: number
   readonly says: Sentence
   readonly words?: Readonly<Record<string, string>>
-  readonly form?: TokenForm
 }
 
-const REASONS = {
+export const problems = {
   foreign: { status: 403, says: 'This form was not sent from this page. Nothing was done.' },
   unknown: { status: 404, says: 'You have no such token.' },
   session: { status: 403, says: 'Your session has ended.' },
+  rules: { status: 403, says: 'The rules do not allow you this: {request}' },
   several: { status: 409, says: 'You have as many tokens as a person may have. End one first.' },
   record: { status: 503, says: 'The token could not be made. Try again later.' },
   large: { status: 409, says: 'Your groups do not fit into a token.' },
   name: { status: 400, says: 'The name is one line of at most 60 characters.' },
   paths: { status: 400, says: 'Name one to ten paths, as the application writes them.' },
   methods: { status: 400, says: 'Choose a method.' },
+  days: { status: 400, says: 'Days, at most {days}' },
 } as const satisfies Readonly<Record<string, Problem>>
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
@@ -72,26 +67,29 @@ export function tokenPage(parts: PageParts) {
   return async (request: Request, session: ReadSession): Promise<Response> => {
     const { method } = request
     if (method === 'POST') return posted(parts, request, session)
-    if (method === 'GET') return shown(parts, request, session)
+    if (method === 'GET') return shown(parts, { request, session })
     return method === 'HEAD'
-      ? withoutContent(await shown(parts, request, session))
+      ? withoutContent(await shown(parts, { request, session }))
       : methodNotAllowed(['GET', 'HEAD', 'POST'])
   }
 }
 
 async function posted(parts: PageParts, request: Request, session: ReadSession): Promise<Response> {
   const { clock, config } = parts
-  const again = (problem?: Problem) => shown(parts, request, session, problem)
-  if (!isOwnPost(request, config().baseUrl) || !isOfDocument(request)) return again(REASONS.foreign)
+  const again = (problem?: Problem, form = EMPTY) =>
+    shown(parts, { request, session, problem, form })
+  if (!isOwnPost(request, config().baseUrl) || !isOfDocument(request)) {
+    return again(problems.foreign)
+  }
   const content = await gather(request, { clock, ...CONTENT })
   const values = new URLSearchParams(typeof content === 'string' ? '' : content.toString())
   const ended = values.get('end')
   if (ended !== null) {
     const token = (await parts.tokensOf(session)).find(({ id }) => id === ended)
     if (ended === 'all') await parts.endAll(session)
-    else if (token === undefined) return again(REASONS.unknown)
+    else if (token === undefined) return again(problems.unknown)
     else await parts.end(token)
-    return again(ended === 'all' ? { ...REASONS.session, status: 200 } : undefined)
+    return again(ended === 'all' ? { ...problems.session, status: 200 } : undefined)
   }
   const form = {
     name: (values.get('name') ?? '').trim(),
@@ -99,17 +97,8 @@ async function posted(parts: PageParts, request: Request, session: ReadSession):
     methods: METHODS.filter(method => values.getAll('methods').includes(method)),
     days: Number(values.get('days')),
   }
-  const wrong = problemOf(form)
-  if (wrong !== undefined) return again({ ...REASONS[wrong], form })
-  const days = longestDays(config())
-  if (!Number.isInteger(form.days) || form.days < 1 || form.days > days) {
-    return again({ status: 400, says: 'Days, at most {days}', words: { days: `${days}` }, form })
-  }
-  const made = await parts.make(session, form)
-  if ('token' in made) return madePage(parts, request, made.token)
-  if ('cannot' in made) return again({ ...REASONS[made.cannot], form })
-  const words = { request: made.refused }
-  return again({ status: 403, says: 'The rules do not allow you this: {request}', words, form })
+  const made = problemOf(form, longestDays(config())) ?? (await parts.make(session, form))
+  return 'token' in made ? madePage(parts, request, made.token) : again(made, form)
 }
 
 /** Whether a person sends the form of a page in a browser: not a script, a service worker, or a frame of the application. */
@@ -118,31 +107,36 @@ function isOfDocument({ fields }: Request): boolean {
   return mode === undefined || (mode === 'navigate' && fields.get('Sec-Fetch-Dest') === 'document')
 }
 
-function problemOf({ name, paths, methods }: TokenForm): keyof typeof REASONS | undefined {
-  if (!NAME.test(name)) return 'name'
+function problemOf(form: TokenForm, longest: number): Problem | undefined {
+  const { name, paths, methods, days } = form
+  if (!NAME.test(name)) return problems.name
   const isGood = (path: string) =>
     path.length <= LONGEST_PATH && pathRuleProblem(path) === undefined
-  if (paths.length === 0 || paths.length > MOST_PATHS || !paths.every(isGood)) return 'paths'
-  return methods.length === 0 ? 'methods' : undefined
+  if (paths.length === 0 || paths.length > MOST_PATHS || !paths.every(isGood)) return problems.paths
+  if (methods.length === 0) return problems.methods
+  const isOne = Number.isInteger(days) && days >= 1 && days <= longest
+  return isOne ? undefined : { ...problems.days, words: { days: `${longest}` } }
 }
 
 function longestDays({ tokens }: Config): number {
   return Math.floor((tokens.longest ?? 0) / day)
 }
 
-async function shown(
-  { page, config, tokensOf }: PageParts,
-  request: Request,
-  session: ReadSession,
-  problem?: Problem,
-): Promise<Response> {
+interface Shown {
+  readonly request: Request
+  readonly session: ReadSession
+  readonly problem?: Problem | undefined
+  readonly form?: TokenForm
+}
+
+async function shown({ page, config, tokensOf }: PageParts, of: Shown): Promise<Response> {
+  const { request, session, problem, form = EMPTY } = of
   const tokens = await tokensOf(session)
-  const { form = EMPTY, status = 200 } = problem ?? {}
   const longest = longestDays(config())
   return page({
     request,
     template: 'tokens',
-    status,
+    status: problem?.status ?? 200,
     // The forms of the page have to say where they come from.
     fields: Fields.of(['Referrer-Policy', 'same-origin']),
     view: say => ({

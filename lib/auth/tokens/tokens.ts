@@ -40,7 +40,7 @@ import { mayWithToken, type Proven } from '../gate/gate.ts'
 import { marksOf } from '../session/revocation.ts'
 import { type BrowserLogin, type Sessions, userHash } from '../session/sessions.ts'
 import { type ReadSession, type Session, SessionTokens, tokenText } from '../session/token.ts'
-import { type MadeToken, type TokenForm, tokenPage } from './page.ts'
+import { type Problem, problems, type TokenForm, tokenPage } from './page.ts'
 import { openRecord, recordsIn, type TokenRecord } from './record.ts'
 
 const MOST_OF_ONE = 20
@@ -136,14 +136,18 @@ async function tokensOf({ record, shared, isLive }: Parts, { subject }: Session)
 }
 
 /** Makes a token out of a form that is right by itself. */
-async function make(parts: Parts, session: ReadSession, form: TokenForm): Promise<MadeToken> {
+async function make(
+  parts: Parts,
+  session: ReadSession,
+  form: TokenForm,
+): Promise<{ token: string } | Problem> {
   const { config, clock, random, jwts, record, sessions, shared, log, lastLogins } = parts
   const made = (await tokensOf(parts, session)).length
   const user = userHash(session.subject)
   const attributes = digestOf(session)
   // From here on nothing waits until the moment of the token is taken.
   const isOutdated = (lastLogins.get(user) ?? attributes) !== attributes
-  if (isOutdated || sessions.whyEnded(session) !== undefined) return { cannot: 'session' }
+  if (isOutdated || sessions.whyEnded(session) !== undefined) return problems.session
   const { name, paths, methods } = form
   const id = random(16).toString('hex')
   const created = clock.now()
@@ -155,15 +159,17 @@ async function make(parts: Parts, session: ReadSession, form: TokenForm): Promis
   const refused = paths
     .flatMap(path => methods.map(method => ({ method, path, now: created })))
     .find(asked => !mayWithToken(asked, token, config()))
-  if (refused !== undefined) return { refused: `${refused.method} ${refused.path}` }
+  if (refused !== undefined) {
+    return { ...problems.rules, words: { request: `${refused.method} ${refused.path}` } }
+  }
   const text = await jwts.issue(token, expires)
-  if (text.length > LONGEST) return { cannot: 'large' }
+  if (text.length > LONGEST) return problems.large
   // Nothing waits between these counts and the new record, or many forms at once would make more.
-  if (record.sweep(parts.isLive) >= MOST_IN_ALL) return { cannot: 'record' }
-  if (Math.max(made, record.ofUser(user).length) >= MOST_OF_ONE) return { cannot: 'several' }
+  if (record.sweep(parts.isLive) >= MOST_IN_ALL) return problems.record
+  if (Math.max(made, record.ofUser(user).length) >= MOST_OF_ONE) return problems.several
   const marks = marksOf(token)
   const kept = { id, user, attributes, name, paths, methods, created, expires, marks }
-  if (!(await record.add(kept))) return { cannot: 'record' }
+  if (!(await record.add(kept))) return problems.record
   shared?.keepToken(user, JSON.stringify(kept))
   const until = new Date(expires)
   log.info('token made', { user: session.subject, program: tokenText(token), until })

@@ -79,6 +79,19 @@ t.test(
   },
 )
 
+t.test('`authproxy explain` names the token that a rule refused', async t => {
+  const lab = await startTokens(t)
+  const token = await lab.make(await lab.signIn('ada@example.org'), { name: 'nightly backup' })
+  lab.reloading({ access: [{ path: '/', allow: 'nobody' }] })
+  await lab.gateway.service.reload()
+  const refused = await lab.present(token)
+  t.equal(refused.status, 403)
+  const { requestId } = JSON.parse(refused.text)
+  const said = JSON.stringify(await lab.tell({ do: 'explain', reference: requestId }))
+  t.match(said, `program      ${idOf(token)} nightly backup`)
+  t.notMatch(said, token.split('.')[2] ?? '')
+})
+
 t.test('a record outlives a restart', async t => {
   const lab = await startTokens(t)
   const ada = await lab.signIn('ada@example.org')
