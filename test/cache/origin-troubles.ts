@@ -252,7 +252,7 @@ t.test('what is not HTTP is 520 with the rule that it breaks', async t => {
     ['HTTP/1.1 200 OK\nA: b\n\n', /ends with LF alone/],
     ['HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n', /has a control character/],
     ['HTTP/1.1 200 OK\r\n: b\r\n\r\n', /a field of its head has no name/],
-    ['HTTP/1.1 200 OK\r\nA b: c\r\n\r\n', /the name of a field of its head is no token/],
+    ['HTTP/1.1 200 OK\r\nA b: c\r\n\r\n', /the name of a field of its head is not a token/],
     ['HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello', /its length is not a number/],
     ['HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n', /transfer coding is not chunked/],
   ] as const) {

@@ -27,7 +27,7 @@ t.test('a bad duration is answered with what to write', t => {
   const table: ReadonlyArray<readonly [string, RegExp]> = [
     ['', /a number and a unit/],
     ['soon', /a number and a unit/],
-    ['8 parsecs', /"parsecs" is no unit of time/],
+    ['8 parsecs', /"parsecs" is not a unit of time/],
     ['30M', /write 30m/],
     ['5min', /write 5m/],
     ['2 hours', /write 2h/],

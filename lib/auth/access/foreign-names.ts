@@ -59,7 +59,7 @@ export const treatments: Readonly<Record<Family, Treatment>> = {
     check: 'refused',
   },
   file: {
-    could: 'choose the file or the path that a server in front sends in place of the answer',
+    could: 'choose the file or the path that a server in front sends instead of the answer',
     gateway: 'removed',
     check: 'refused',
   },

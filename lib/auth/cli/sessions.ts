@@ -30,7 +30,7 @@ export const sessions = {
       value: 'NAME',
       of: ['end'],
       read: readUser,
-      help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
+      help: 'the user, as in the log and X-Authproxy-User, in upper or lower case',
     },
   },
   notes: `Exit status: 0 the sessions have ended, 1 they have not, or may come back

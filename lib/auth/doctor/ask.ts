@@ -130,7 +130,7 @@ async function send(
   const answer = await client.upgrade(asked)
   if ('content' in answer) return answer
   answer.transport.destroy()
-  throw new Error('the server opened a WebSocket in place of this instance')
+  throw new Error('the server opened a WebSocket instead of this instance')
 }
 
 async function textOf(content: Source): Promise<string> {

@@ -105,7 +105,7 @@ export async function listenForChecks(
     new Failure(`cannot listen on unix:${path}: ${why}`, { code: 'LISTEN', cause })
   try {
     const there = await lstat(path).catch(() => undefined)
-    if (there?.isSocket() === false) throw failure('a file that is no socket has this name')
+    if (there?.isSocket() === false) throw failure('a file that is not a socket has this name')
     if (there !== undefined) {
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })

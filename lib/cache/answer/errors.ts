@@ -200,7 +200,7 @@ export const signatureIsOfAnother =
  * - signature-withheld: clients keep a Release file that was adopted without a signature
  */
 export const withoutFile = {
-  'only-if-cached': [504, 'The file is not stored here and the request forbids to fetch it.'],
+  'only-if-cached': [504, 'The file is not stored here and the request forbids fetching it.'],
   offline: [504, offlineSentence],
   'suite-withheld': [
     404,

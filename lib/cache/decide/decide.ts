@@ -118,7 +118,7 @@ export function fileOfItsDay(
 ): FileOfItsDay | Promise<FileOfItsDay> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return file
-  if (suites === undefined) return { sentence: 'The running proxy alone can tell what it was.' }
+  if (suites === undefined) return { sentence: 'Only the running proxy can tell what it was.' }
   return continueWhenReady(suites.past(key, archive, asOf), found =>
     'sentence' in found ? found : destinationUnderKey(file, found.key),
   )

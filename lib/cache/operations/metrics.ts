@@ -68,7 +68,7 @@ const events = {
   ],
   absent: [
     'absent_files',
-    'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are no fault: apt asks for an InRelease where there is a Release alone.',
+    'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are not a fault: apt asks for an InRelease where there is only a Release.',
   ],
   impostor: [
     'impostor_responses',
@@ -180,7 +180,7 @@ export class CacheMetrics {
     measureProcess(this.#metrics)
     const signatures = {
       name: 'cachesvc_signature_end_timestamp_seconds',
-      help: 'When apt begins to refuse the signature of a suite by its policy, seconds since the epoch, and why.',
+      help: 'When apt’s policy begins to refuse the signature of a suite, in seconds since the epoch, and why.',
       labels: ['suite', 'because'],
     } as const
     this.#metrics.readings(signatures, () =>

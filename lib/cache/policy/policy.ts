@@ -272,7 +272,7 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
     if (!near) return { allow: stored, trusted: false, rule: '*' }
     return deny(
       'public-address',
-      `${target} is refused because it is no public address and in no list; ${listing}`,
+      `${target} is refused because it is not a public address and in no list; ${listing}`,
     )
   }
   const near = [...passthrough, ...domains]

@@ -121,7 +121,7 @@ async function recordedDays(
     )
   try {
     const { size } = await stat(path)
-    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
+    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file may have`)
     const decoded = decodeDays(await readFile(path, 'utf8'))
     const { unreadable } = decoded
     if (unreadable.length > 0) {

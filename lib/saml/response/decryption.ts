@@ -77,7 +77,7 @@ export function decrypt(
     ? refuse('encryption_key', `none of our keys opens the EncryptedKey of the ${name}`)
     : refuse(
         'encryption_document',
-        `one of our keys opens the ${name}, but what is inside is no permitted document: ${why}`,
+        `one of our keys opens the ${name}, but what is inside is not a permitted document: ${why}`,
       )
 }
 

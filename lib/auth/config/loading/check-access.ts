@@ -89,7 +89,7 @@ function doubtful(
       if (name !== 'groups') continue
       for (const pattern of patterns) {
         if (groupForm === 'name' && /^cn=/i.test(pattern)) {
-          const text = `"${pattern}" is the name of no group: identity.groupForm keeps the common name alone`
+          const text = `"${pattern}" is the name of no group: identity.groupForm keeps only the common name`
           remarks.push({ path, at: 'value', text })
         }
         if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue

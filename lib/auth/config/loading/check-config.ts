@@ -93,7 +93,7 @@ export function crossCheck(values: SettingValues): Remarks {
     if (!prefix.endsWith('/')) {
       warn(
         path,
-        `lets every path pass that begins so, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
+        `lets every path pass that begins with it, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
       )
     }
   }
@@ -254,7 +254,7 @@ function checkForwardAuth(
   if (trustedProxies.length === 0) {
     wrong(
       ['forwardAuth', 'listenAddress'],
-      'needs forwardAuth.trustedProxies beside it: name the address of the edge, which alone may ask',
+      'also needs forwardAuth.trustedProxies: name the address of the edge, so that no other program may ask',
     )
   }
   for (const [name, other] of [
@@ -269,7 +269,7 @@ function checkForwardAuth(
   if (secretFile === undefined && (address === undefined || !isLoopback(address))) {
     warn(
       ['forwardAuth', 'listenAddress'],
-      'is open to the network without a secret: set forwardAuth.secretFile, so that the edge alone can ask',
+      'is open to the network without a secret: set forwardAuth.secretFile, so that only the edge can ask',
     )
   }
 }

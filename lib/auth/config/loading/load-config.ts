@@ -45,7 +45,7 @@ async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
     links.length === 0
       ? []
       : [
-          `${links.length} variables of the environment, such as ${links[0]}, are no settings: Kubernetes sets them for a Service whose name begins with "authproxy"; enableServiceLinks: false in the pod leaves them out`,
+          `${links.length} variables of the environment, such as ${links[0]}, are not settings: Kubernetes sets them for a Service whose name begins with "authproxy"; enableServiceLinks: false in the pod leaves them out`,
         ]
   if (set.is === 'complete') {
     const notes = [...linked, 'the environment is complete and used alone; no file is read']

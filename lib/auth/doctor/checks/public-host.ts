@@ -175,7 +175,7 @@ async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Fin
   if ((await dynamicFile(of)).problem !== undefined) {
     return doubtfulFinding(
       `${at} leads to an authproxy for this host`,
-      'it tells what the edge does on the way only to a user who can read its keys: run this as the service user',
+      'it says what the edge changes only to a user who can read its keys: run this as the service user',
     )
   }
   return wrongFinding(

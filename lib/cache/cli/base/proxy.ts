@@ -23,7 +23,7 @@ export function askProxy(
   at: Config['listen'][number] | undefined,
 ): Promise<IncomingMessage> {
   const uri = parseUri(url)
-  if ('problem' in uri) throw new Failure(`${url} is no http or https URL`, { code: 'get' })
+  if ('problem' in uri) throw new Failure(`${url} is not an http or https URL`, { code: 'get' })
   const host = formatAuthority(uri, uri.scheme)
   const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
   const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`

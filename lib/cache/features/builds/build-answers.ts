@@ -170,7 +170,7 @@ async function record(
   } else if (unrecorded.has(because)) {
     recording?.failed(`it was passed through without being stored (${because})`)
   } else if (allowed.request.method === 'HEAD') {
-    recording?.failed('it was asked for with HEAD alone')
+    recording?.failed('it was asked for only with HEAD')
   }
   return response
 }

@@ -398,7 +398,7 @@ export class Builds {
     if (build.locked === undefined) return `The build ${name} is not locked.`
     build.locked = undefined
     await this.#write(build)
-    this.#parts.log.info('a build is recorded further', { name })
+    this.#parts.log.info('a build records again', { name })
     return undefined
   }
 

@@ -550,7 +550,7 @@ export class Updates {
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     const expired = validUntil < clock.now()
     if (!expired && lacking.some(({ left }) => left > 0)) return this.#heldBack(candidate, lacking)
-    log.warn('a new Release file names files that cannot be had; clients get it without them', {
+    log.warn('a new Release file names files that cannot be fetched; clients get it without them', {
       key: entry.key,
       missing: lacking.map(({ path, because }) => `${path}: ${because}`),
       ...(expired && { because: 'the earlier one has expired' }),
@@ -563,7 +563,7 @@ export class Updates {
     const holding = lacking.filter(({ left }) => left > 0)
     suite.holdBack(holding, Math.max(...holding.map(({ left }) => left)))
     this.#parts.log.warn(
-      'a new Release file names files that cannot be had; clients get the earlier one',
+      'a new Release file names files that cannot be fetched; clients get the earlier one',
       { suite: suite.at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
     )
     return { use: 'stale', because: 'stale-suite-incomplete' }

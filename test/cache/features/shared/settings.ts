@@ -19,7 +19,7 @@ t.test('a shared store has a bucket', t => {
     url: { scheme: 'https', host: 's3.example.org', port: 443, path: '/apt' },
   })
   const rows: ReadonlyArray<readonly [string, RegExp]> = [
-    ['{region: eu-central-1}', /shared_store\.region: needs shared_store\.url beside it/],
+    ['{region: eu-central-1}', /shared_store\.region: also needs shared_store\.url/],
     ['{url: "https://s3.example.org"}', /shared_store\.url: names no bucket/],
     ['{url: "https://localhost/b", style: host}', /has no bucket before the first dot/],
     ['{url: "https://192.0.2.1/b", style: host}', /has no bucket before the first dot/],
