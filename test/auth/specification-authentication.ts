@@ -182,8 +182,8 @@ t.test(
   '5.5 The backend must be reachable only through the service: whoever sets it up is told',
   async t => {
     for (const [file, says] of [
-      ['man/authproxy.yaml.5', /has to be reachable through this service alone/],
-      ['docs/authproxy-configuration.md', /has to be reachable through this service alone/],
+      ['man/authproxy.yaml.5', /must be reachable only through this service/],
+      ['docs/authproxy-configuration.md', /must be reachable only through this service/],
       ['docs/authproxy.md', /must be reachable through authproxy alone/],
       ['packaging/authproxy.yaml', /Keep every other way to it closed/],
       ['README.md', /reachable through authproxy alone/],

@@ -56,7 +56,7 @@ t.test('sizes are binary', t => {
   for (const [text, value] of table) t.strictSame(parseSize(text), { ok: true, value }, text)
   t.match(problem(parseSize('64KB')), /1000 or 1024: write 64K/)
   t.match(problem(parseSize('64kB')), /write 64K/)
-  t.match(problem(parseSize('5P')), /no unit of size/)
+  t.match(problem(parseSize('5P')), /not a unit of size/)
   t.match(problem(parseSize('large')), /a number and a unit/)
   t.match(problem(parseSize('-1K')), /no sign/)
   t.match(problem(parseSize('99999999T')), /too large/)

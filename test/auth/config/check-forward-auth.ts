@@ -40,8 +40,8 @@ t.test('the least of each kind is enough', async t => {
 
 t.test('what is wrong is named', async t => {
   for (const [forwardAuth, said] of [
-    [{ edge: 'nginx' }, /^forwardAuth\.edge: needs forwardAuth\.listenAddress/],
-    [{ hosts: ['app.example.org'] }, /^forwardAuth\.hosts: needs forwardAuth\.listenAddress/],
+    [{ edge: 'nginx' }, /^forwardAuth\.edge: also needs forwardAuth\.listenAddress/],
+    [{ hosts: ['app.example.org'] }, /^forwardAuth\.hosts: also needs forwardAuth\.listenAddress/],
     [
       { listenAddress: unix.listenAddress },
       /^forwardAuth\.listenAddress: also needs forwardAuth\.edge: name the one that asks/,

@@ -29,7 +29,7 @@ t.test('a shared store has a bucket', t => {
     ],
     ['{url: "https://s3.example.org/b?hidden=1"}', /url: found a query/],
     ['{url: "ftp://s3.example.org/b"}', /url: .* Expected the URL of a bucket/],
-    ['{url: 7}', /url: It is no text/],
+    ['{url: 7}', /url: It is not text/],
     ['{url: "https://s3.example.org/b", region: "a/b"}', /region: .* expected a region/],
     [
       '{url: "https://s3.example.org/b", peer_url: "http://n1.example.org:3142"}',
