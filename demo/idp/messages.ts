@@ -63,7 +63,7 @@ export interface ReadAuthnRequest {
   readonly isPassive: boolean
   /** The requested format of NameID. */
   readonly nameIdFormat: string | undefined
-  /** The requested contexts, of which one has to be used. */
+  /** The requested contexts, one of which has to be used. */
   readonly contexts: readonly string[]
 }
 

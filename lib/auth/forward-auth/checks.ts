@@ -190,7 +190,7 @@ function malformed(
   return sentenceAnswer(status, sentence, { outcome: 'malformed', ...about })
 }
 
-/** The answer with facts for the log: the request that was asked about, in place of the check itself. */
+/** The answer with facts for the log: the request that was asked about, instead of the check itself. */
 function withAsked(answer: Response, asked: AskedAbout): Response {
   const { client, request } = asked
   const about = { client, method: request.method, target: targetOf(asked) }

@@ -26,7 +26,7 @@ import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
-/** Makes the server; the handler is told every check that is over. */
+/** Makes the server; the handler learns of every check that is over. */
 export function checkServer(
   parts: CheckParts & {
     readonly metrics: { readonly check: (edge: string, exchange: Exchange) => void }

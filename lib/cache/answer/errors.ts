@@ -29,7 +29,7 @@ import { type AllowedRequest, cacheName } from './representation.ts'
 type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
 /**
- * The response for an origin's status other than 200, with a sentence in place of the origin's page. `gives` says that the origin has
+ * The response for an origin's status other than 200, with a sentence instead of the origin's page. `gives` says that the origin has
  * given other files. Then its 403 is about this file, and keeps its usual phrase; an object store answers 403 for absent files.
  */
 export function originStatusResponse(

@@ -52,7 +52,7 @@ const file = group('', {
   }).says(),
 })
 
-/** The archives for which a setting names the host that is asked in place of theirs. */
+/** The archives for which a setting names the host that is asked instead of theirs. */
 const ofSettings: ReadonlySet<string> = new Set(['debian', 'ubuntu'])
 
 /** The check of the file that `overrides.mirrors` names. */

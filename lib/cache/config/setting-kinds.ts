@@ -150,7 +150,7 @@ export const remapTo: Kind<Place> = kind({ name: 'place', json: string }, found 
   readPlace(found, { what: place, subdomains: false }),
 )
 
-/** A mirror that is asked in place of a distribution's hosts. */
+/** A mirror that is asked instead of a distribution's hosts. */
 export const mirror: Kind<Place> = kind({ name: 'mirror', json: string }, found => {
   const what = 'a host such as mirror.example.org, or a host with a path'
   const read = readPlace(found, { what, subdomains: false })

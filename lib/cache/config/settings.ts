@@ -268,7 +268,7 @@ interface FormerSetting {
   readonly refused: boolean
 }
 
-/** Settings of earlier versions and of GoAPTCacher that do not exist any more, by their paths. */
+/** Settings of earlier versions and of GoAPTCacher that no longer exist, by their paths. */
 export const formerSettings: Readonly<Record<string, FormerSetting>> = {
   'index.password': {
     sentence:

@@ -63,7 +63,7 @@ export type Approach =
 
 export interface ApproachParts {
   readonly rules: () => Rules
-  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is none. */
+  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is not a proxy. */
   readonly pseudonym?: string | undefined
   readonly sentCredentials?: Pick<SentCredentials, 'refusal'> | undefined
 }

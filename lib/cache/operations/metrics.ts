@@ -37,7 +37,7 @@ const gauges = {
 /** The functions that read the gauges. */
 export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
-/** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
+/** A suite whose clients get an earlier Release file than the origin has, and the first file that is missing. */
 export interface SuiteBehind {
   readonly suite: string
   readonly file: string

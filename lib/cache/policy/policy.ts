@@ -311,7 +311,7 @@ function deny(rule: DenyRule, sentence: string): Refusal {
   return { deny: rule, sentence }
 }
 
-/** The configuration and the rules made from it, all of which a reload replaces at once. */
+/** The configuration and the rules made from it, which a reload replaces together. */
 export interface Rules {
   readonly config: Config
   readonly policy: Policy

@@ -237,7 +237,7 @@ function countersIn<Name extends string>(value: unknown, names: readonly Name[])
   return Object.fromEntries(names.map(name => [name, value[name]])) as Record<Name, number>
 }
 
-/** Whether a text is a date of the calendar. 2025-02-30 is none. */
+/** Whether a text is a date of the calendar. 2025-02-30 is not one. */
 function isDate(text: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
   const moment = Date.parse(`${text}T00:00:00Z`)

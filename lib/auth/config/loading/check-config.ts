@@ -127,7 +127,7 @@ type Collected = ReturnType<typeof valueRemarks>
 /** The settings that can hold a token. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 
-/** The earlier attribute with the same name but for case. Field names ignore case, so the two would share one field. */
+/** The earlier attribute with the same name except for case. Field names ignore case, so the two would share one field. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const low = name.toLowerCase()
   if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'

@@ -19,7 +19,7 @@ import { crossCheck } from './check-config.ts'
 export interface ConfigPlace {
   /** Names the instance: its file, its dynamic file, its log lines. */
   readonly instance: string
-  /** The file named outright, in place of `<configDirectory>/<instance>.yaml`. */
+  /** The file named outright, instead of `<configDirectory>/<instance>.yaml`. */
   readonly file: string | undefined
   readonly configDirectory: string
   readonly environment: Environment

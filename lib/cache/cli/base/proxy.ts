@@ -17,7 +17,7 @@ export function ownAddress(at: Config['listen'][number] | undefined) {
   return { host: everywhere ? '127.0.0.1' : address, port }
 }
 
-/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is none. */
+/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is invalid. */
 export function askProxy(
   url: string,
   at: Config['listen'][number] | undefined,

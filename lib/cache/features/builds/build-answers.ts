@@ -135,7 +135,7 @@ function notInBuildResponse(allowed: AllowedRequest, { because, sentence }: Refu
   return failedResponse(allowed, because, { status: 409, reason, sentence })
 }
 
-/** The answer with a status that a build recorded in place of a file. */
+/** The answer with a status that a build recorded instead of a file. */
 function recordedStatusResponse(
   { request, file }: AllowedRequest,
   { status, location }: GivenStatus,

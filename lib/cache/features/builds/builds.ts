@@ -55,7 +55,7 @@ interface OwnBuild extends Build {
 
 /** The recording of the answer to one request. */
 export interface BuildRecording extends AnswerNotes {
-  /** Records that the client gets a status in place of a file. */
+  /** Records that the client gets a status instead of a file. */
   readonly answered: (given: GivenStatus) => void
 }
 

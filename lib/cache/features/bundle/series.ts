@@ -1,5 +1,5 @@
 /**
- * Bundles that follow each other: each has a number and names the one before, whose files it leaves out. A cache remembers which bundles
+ * Bundles that follow each other: each has a number and names the previous one, whose files it leaves out. A cache remembers which bundles
  * it has imported, so that a missing one is noticed.
  *
  *     cachesvc-bundle.json      {…,"number":3,"id":"…","choice":["archive.example.org"],"after":{"number":2,"id":"…"}}

@@ -260,7 +260,7 @@ export class Bucket {
     return writtenBy(await this.#ask({ operation: 'delete', name, whole: errorBytes }))
   }
 
-  /** Makes the store copy an object onto itself, so that its age begins anew. */
+  /** Makes the store copy an object onto itself, so that its age begins again. */
   async renew(name: string, type: string): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'copy',
