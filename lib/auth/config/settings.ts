@@ -196,7 +196,7 @@ export const settings = group('', {
       .needs('proxy.targetClientKey')
       .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
       .says(
-        'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+        'PEM file with the certificate for a backend that asks for one (mutual TLS), and those between it and its CA. It is read again when it changes, with its key; new connections then show the new one.',
       ),
     targetClientKey: optionalSetting(secretPlace, 'none')
       .needs('proxy.targetClientCertificate')

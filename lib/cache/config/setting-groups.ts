@@ -121,7 +121,7 @@ export const retention = group(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
     unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
-      'Time after which packages and source files are removed that no index of their archive names; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
+      'Time after which packages and source files that no index of their archive names are removed; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
     ),
   },
 )

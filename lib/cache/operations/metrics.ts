@@ -23,7 +23,7 @@ const gauges = {
     'Stored packages that no index names, as of the last sweep; 0 unless `retention.unreferenced` is set.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
-  adopted_suites: 'Suites whose indexes files are compared with.',
+  adopted_suites: 'Suites whose indexes are compared with files.',
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites whose clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',

@@ -13,7 +13,7 @@ const builds = group(
     ),
     most: setting(integer(1, 10_000), 100).says('Maximum number of builds, recorded and locked.'),
     size: setting(size('1M', '1024T'), '10G').says(
-      'Maximum bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Beyond, files are given and not recorded, and `cachesvc build lock` says which.',
+      'Maximum bytes of what builds were given, each content counted once. It stays whatever `retention` and `expiration` say, until the build is removed. With `retention.size` it is at most half of that. Above it, files are given but not recorded, and `cachesvc build lock` says which.',
     ),
   },
 )
