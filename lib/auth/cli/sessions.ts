@@ -16,7 +16,7 @@ export const sessions = {
   name: 'authproxy sessions',
   usage: ['end --user NAME [INSTANCE] [OPTION]...'],
   about:
-    'Ends sessions of a running instance. They are in cookies of browsers, so that there is no list of them; the list of those that have ended is kept beside the dynamic configuration.',
+    'Ends sessions of a running instance. They are in cookies of browsers, so there is no list of them; the list of those that have ended is kept beside the dynamic configuration.',
   commands: {
     help: { summary: 'print this text; the default' },
     end: {

@@ -175,7 +175,7 @@ async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding
   }
   return wrongFinding(
     `the check allows ${at}, but it ${insteadText(outcome)}`,
-    `the edge has to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].probe}`,
+    `the edge has to send ${probePath} to the gateway listener on the way of the application. ${LINES[edge].probe}`,
   )
 }
 

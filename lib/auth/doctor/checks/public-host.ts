@@ -169,7 +169,7 @@ async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Fin
       `${at} answers ${status}${to}, and not with our metadata`,
       config.forwardAuth === undefined
         ? `the edge has to forward every path of the public host to ${own}`
-        : `the edge has to lead what begins with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
+        : `the edge has to route paths that begin with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {
