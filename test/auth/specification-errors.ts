@@ -3,7 +3,7 @@
  * specification-metadata.ts.
  */
 import { execFile } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { makeAuthority } from '../fixtures/certificates/certificate.ts'
@@ -59,22 +59,6 @@ t.test('7. Session too large: said at once, in place of a login loop', async t =
   t.match(htmlOf(taken), /too large for the browser/)
   t.match(htmlOf(taken), /groups/, 'names what is large')
   t.match([...new Set(codes())], ['cookie_too_large'])
-})
-
-t.test('7. Listen address in use: startup fails and says so', async t => {
-  const first = await startWhole(t)
-  const listenAddress = `127.0.0.1:${first.port}`
-  await t.rejects(startWhole(t, { proxy: { listenAddress } }), { message: /address is in use/ })
-})
-
-t.test('7. Dynamic configuration not writable: startup fails and says so', async t => {
-  const directory = await ownDirectory(t)
-  await mkdir(join(directory, 'app.json'))
-  for (const configPath of ['/nonexistent/app.json', '/proc/app.json']) {
-    await t.rejects(startWhole(t, { settings: { configPath } }), {
-      message: /^failed to save dynamic configuration/,
-    })
-  }
 })
 
 t.test('7. Configuration not loadable: the program ends and says why', async t => {

@@ -157,18 +157,23 @@ t.test('4. Forwarding 5: proxy.useBasicAuth: subject as user, empty password', a
   }
 })
 
-t.test('4. Forwarding 6, 5.3: a host other than domain begins no login, and is named', async t => {
-  const { browser } = await startWhole(t)
-  for (const [Host, says] of [
-    ['127.0.0.1:8080', /the edge in front of this service does not preserve the Host/],
-    ['alias.example.org', 'https://app.example.org/'],
-  ] as const) {
-    const answer = await browser.navigate('/', { Host })
-    t.equal(answer.status, 421, Host)
-    t.match(htmlOf(answer), says, Host)
-  }
-  t.same(browser.lines, [], 'no login is begun')
-})
+t.test(
+  '4. Forwarding 6, 5.3, 2.: a host other than domain begins no login, and is named',
+  async t => {
+    const { browser, codes } = await startWhole(t)
+    for (const [Host, says] of [
+      ['127.0.0.1:8080', /the edge in front of this service does not preserve the Host/],
+      ['alias.example.org', 'https://app.example.org/'],
+    ] as const) {
+      const answer = await browser.navigate('/', { Host })
+      t.equal(answer.status, 421, Host)
+      t.match(htmlOf(answer), says, Host)
+    }
+    t.same(browser.lines, [], 'no login is begun')
+    t.same([...new Set(codes())], ['wrong_host'])
+    t.ok(readAsked(await browser.navigate('/', { Host: 'APP.example.org:443' })))
+  },
+)
 
 t.test('4. Forwarding 6: an edge that says http is named once a session is lost', async t => {
   const { browser, idp } = await startWhole(t)
