@@ -55,7 +55,7 @@ export const archives = listOfGroups(
       'Which addresses of the origins of this archive are used, as with `address_family`.',
     ),
     clients: setting(listOf(network, 'networks'), []).says(
-      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
+      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. An empty list means all of `clients`.',
     ),
     credentials: optionalSetting(secretPlace, 'none').says(
       'File with the credentials of this proxy for the origins, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd. A line without `http://` is for https. Needs `archives[].clients`: only those clients get the files (`docs/paid-archives.md`).',

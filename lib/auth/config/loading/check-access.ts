@@ -33,10 +33,7 @@ export function checkAccess(values: SettingValues): Remarks {
     }
     const before = hiddenBy(rule, rules)
     if (before !== undefined) {
-      warn(
-        at(),
-        `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
-      )
+      warn(at(), `is never reached: rule ${before + 1} decides about all its requests; move it up`)
     }
     const below = before === undefined ? openBelow(rule, rules) : undefined
     if (below !== undefined) {

@@ -129,7 +129,7 @@ export async function paths(of: Examination): Promise<Finding> {
   if (of.config.forwardAuth !== undefined) {
     return wrongFinding(
       astray.join('; '),
-      `the edge has to route paths that begin with /saml/ and /__authproxy to the gateway listener, unchanged, POST included; ${probePath} by the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
+      `the edge has to route paths that begin with /saml/ and /__authproxy to the gateway listener, unchanged, POST included, and ${probePath} on the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
     )
   }
   return wrongFinding(

@@ -164,7 +164,7 @@ async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding
   if (check === undefined) {
     return wrongFinding(
       `${at} ${insteadText(outcome)}, and no check came`,
-      `the edge has to reach forwardAuth.listenAddress, and to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].ask}`,
+      `the edge has to reach forwardAuth.listenAddress, and to send ${probePath} to the gateway listener on the way of the application. ${LINES[edge].ask}`,
     )
   }
   return wrongFinding(
