@@ -68,7 +68,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     },
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
-    /** Whether a person who is refused is told whom the rule lets in. */
+    /** Whether a person who is refused sees whom the rule lets in. */
     accessTell: values.accessTell,
     configPath,
     saml: {
