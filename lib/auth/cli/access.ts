@@ -17,7 +17,7 @@ import { loadConfig } from '../config/loading/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
 import type { LogJudge } from '../features/feature.ts'
 import { features } from '../features.ts'
-import { trialLines, tryRequest } from '../gate/trial.ts'
+import { trialLines, tryRequest, withoutWatching } from '../gate/trial.ts'
 import { instanceOf, placeOptions } from './arguments.ts'
 
 export const access = {
@@ -111,7 +111,12 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   const [asked = ''] = (path ?? '').split('?', 1)
   const trial = { method: options.method, path: asked, person: personOf(options, now), now }
   const verdict = tryRequest(loaded.value, trial)
-  await print(`${trialLines(trial, verdict).map(printable).join('\n')}\n`)
+  const lines = [...trialLines(trial, verdict)]
+  if (loaded.value.access?.enforced !== undefined) {
+    const enforced = tryRequest(withoutWatching(loaded.value), trial)
+    lines.push('', 'if no rule were only watched:', ...trialLines(trial, enforced))
+  }
+  await print(`${lines.map(printable).join('\n')}\n`)
   return verdict.is === 'passes' || verdict.is === 'own' ? exitCodes.success : exitCodes.failure
 }
 
