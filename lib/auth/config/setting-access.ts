@@ -120,7 +120,7 @@ export const access = listOfGroups(
   'list of rules',
   {
     path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
-      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
+      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path, and so does any path after `= `: `= /` is the start page alone. It is compared letter by letter after decoding once, capitals included, without wildcards.',
     ),
     methods: optionalSetting(listOf(method, 'methods'), 'all').says(
       'Methods the rule is for, in capitals. HEAD goes with GET.',

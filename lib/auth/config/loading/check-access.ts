@@ -42,7 +42,11 @@ export function checkAccess(values: SettingValues): Remarks {
         'lets in people without a login at once, which cannot be watched; write enforce: always if that is meant'
       wrong(at('allow'), text)
     }
-    if (rule.watched && accessEnforce === 'always' && !rules.some(other => isMeanwhile(other, rule))) {
+    if (
+      rule.watched &&
+      accessEnforce === 'always' &&
+      !rules.some(other => isMeanwhile(other, rule))
+    ) {
       const text = `lets no person through: without this rule none is for ${rule.path}; add one that says who may use it meanwhile, such as { path: ${rule.path}, allow: signed-in }`
       wrong(at('enforce'), text)
     }
