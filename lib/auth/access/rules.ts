@@ -182,7 +182,12 @@ export function accessRules(
 function enforcedOf(rules: readonly AccessRule[], otherwise: 'always' | 'watch') {
   if (otherwise === 'always' && !rules.some(({ watched }) => watched)) return undefined
   const rest = rules.filter(({ watched }) => !watched)
-  return accessRules(otherwise === 'watch' ? [...rest, ALL_SIGNED_IN] : rest)
+  if (otherwise === 'always') return accessRules(rest)
+  // They are asked about people who are signed in, and a rule for visitors restricts nothing for these.
+  const forPeople = rest.map(rule => {
+    return rule.allow === 'anyone' ? ({ ...rule, allow: 'signed-in' } as const) : rule
+  })
+  return accessRules([...forPeople, ALL_SIGNED_IN])
 }
 
 /** Stands behind the enforced rules where all others are only watched. */
