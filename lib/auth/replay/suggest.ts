@@ -30,27 +30,31 @@ interface Alternative {
 /** Requests by member. */
 type Uses = Map<Member, number>
 
+/** The requests of a member for a path, which is written as rules write it. */
+interface Use {
+  readonly path: string
+  readonly member: Member
+  readonly count: number
+}
+
 interface Folder {
   readonly below: Map<string, Folder>
-  /** Spellings of the paths that end here, and of those that do not, as far as this folder. */
-  readonly ends: Set<string>
-  readonly folders: Set<string>
-  readonly uses: Uses
+  /** Those of the folder itself, in all spellings. */
+  readonly uses: Use[]
 }
 
 interface Rule {
   readonly path: string
   readonly allow: 'anyone' | readonly Alternative[]
   readonly methods?: ReadonlySet<string> | undefined
-  readonly uses: Uses
+  /** The uses that need the rule. */
+  readonly uses: readonly Use[]
 }
 
 interface Plan {
   readonly bits: number
   readonly rules: readonly Rule[]
-  readonly uses: Uses
-  /** Pairs of a member and a path. */
-  readonly pairs: number
+  readonly uses: readonly Use[]
 }
 
 const MOST_PAIRS = 1_000_000
@@ -61,7 +65,7 @@ export class Suggestion {
   readonly #log = new LogReader()
   readonly #alternatives = new Map<string, Alternative>()
   readonly #members = new Map<string, Member>()
-  readonly #root = newFolder()
+  readonly #root: Folder = { below: new Map(), uses: [] }
   /** The uses by path, apart for each rule of the configuration that opens the path to visitors. */
   readonly #used = new Map<AccessRule | undefined, Map<string, Uses>>()
   readonly #leftOut = new Map<string, number>()
@@ -82,19 +86,18 @@ export class Suggestion {
     if (missing !== undefined) return [`# ${missing}`]
     const open: Rule[] = []
     for (const [rule, byPath] of this.#used) {
-      const all = [...byPath].flatMap(([path, uses]) =>
-        [...uses].map(use => [path, ...use] as const),
+      const uses = [...byPath].flatMap(([path, uses]) =>
+        [...uses].map(([member, count]): Use => ({ path, member, count })),
       )
-      if (rule !== undefined && all.some(([, member]) => member === visitor)) {
-        const uses: Uses = new Map()
-        for (const [, member, count] of all) add(uses, member, count)
+      if (rule !== undefined && uses.some(({ member }) => member === visitor)) {
         open.push({ path: rule.path.written, methods: rule.methods, allow: 'anyone', uses })
-      } else for (const use of all) this.#place(...use)
+      } else for (const use of uses) this.#place(use)
     }
     this.#line = 2 + Math.log2(1 + this.#members.size)
-    const { rules } = this.#planOf(this.#root)
+    const { rules } = this.#planOf(this.#root, 0)
     const leftOut = [...this.#leftOut].map(([why, count]) => `# left out: ${count} requests ${why}`)
-    const lines = [...open, ...rules].flatMap(linesOf)
+    const sorted = rules.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+    const lines = [...open, ...sorted].flatMap(linesOf)
     return [`# from ${this.#log.lines} lines of a log`, ...leftOut, 'access:', ...lines]
   }
 
@@ -115,7 +118,7 @@ export class Suggestion {
     if (!uses.has(member)) this.#pairs += 1
     if (this.#pairs > MOST_PAIRS) return this.#leave('because the log has too many paths')
     byPath.set(path, uses)
-    add(uses, member)
+    uses.set(member, (uses.get(member) ?? 0) + 1)
   }
 
   /** The rule of the configuration that opens a path to visitors, or the widest such rule around it. */
@@ -153,81 +156,79 @@ export class Suggestion {
     return made
   }
 
-  #place(raw: string, member: Member, count: number): void {
+  #place({ path: raw, member, count }: Use): void {
     const { ambiguous, decoded, folded } = askedPath(raw)
     if (ambiguous) return this.#leave('for paths that servers read in different ways', count)
     const path = encodeURI(decoded).replaceAll('*', '%2A')
-    const written = path.slice(1).split('/')
     const names = folded.slice(1).split('/')
-    const ends = path.endsWith('/')
-    if (names.length !== written.length - (ends && path !== '/' ? 1 : 0)) {
+    if (
+      names.length !==
+      path
+        .replace(/(?<=.)\/$/, '')
+        .slice(1)
+        .split('/').length
+    ) {
       return this.#leave('for paths with names that are not shown', count)
     }
     if (member.groups.length === 0) return this.#leave('of people whose names have a *', count)
     let folder = this.#root
     for (const [index, name] of names.slice(0, DEEPEST).entries()) {
       if (name === '') break
-      folder.folders.add(
-        `/${written
-          .slice(0, index)
-          .map(each => `${each}/`)
-          .join('')}`,
-      )
-      const rest = index === DEEPEST - 1 ? names.slice(index).join('/') : name
-      const next = folder.below.get(rest) ?? newFolder()
-      folder.below.set(rest, next)
+      const key = index === DEEPEST - 1 ? names.slice(index).join('/') : name
+      const next = folder.below.get(key) ?? { below: new Map(), uses: [] }
+      folder.below.set(key, next)
       folder = next
     }
-    folder.ends.add(path)
-    add(folder.uses, member, count)
+    folder.uses.push({ path, member, count })
   }
 
   #leave(why: string, count = 1): void {
     this.#leftOut.set(why, (this.#leftOut.get(why) ?? 0) + count)
   }
 
-  #planOf({ below, ends, folders, uses }: Folder): Plan {
-    const whole = new Set([...folders, ...[...ends].map(each => each.replace(/\/?$/, '/'))])
+  #planOf(folder: Folder, depth: number): Plan {
+    const { below } = folder
     if (below.size === 0) {
-      const isFolder = [...ends].some(each => each.endsWith('/'))
-      return this.#plan(isFolder ? whole : ends, uses, uses.size)
+      const isFolder = folder.uses.some(({ path }) => path.endsWith('/'))
+      return this.#plan(folder.uses, path => (isFolder ? path.replace(/\/?$/, '/') : path))
     }
-    const exact = [...ends].map(each => (each.endsWith('/') ? `= ${each}` : each))
-    const parts = [...below.values()].map(each => this.#planOf(each))
-    if (uses.size > 0) parts.push(this.#plan(exact, uses, uses.size))
-    const all: Uses = new Map()
-    for (const part of parts) for (const [member, count] of part.uses) add(all, member, count)
-    const pairs = parts.reduce((sum, part) => sum + part.pairs, 0)
+    const parts = [...below.values()].map(each => this.#planOf(each, depth + 1))
+    if (folder.uses.length > 0) {
+      parts.push(this.#plan(folder.uses, path => (path.endsWith('/') ? `= ${path}` : path)))
+    }
+    const uses = parts.flatMap(part => part.uses)
     const bits = parts.reduce((sum, part) => sum + part.bits, 0)
-    const one = this.#plan(whole, all, pairs)
-    return one.bits < bits
-      ? one
-      : { bits, pairs, uses: all, rules: parts.flatMap(({ rules }) => rules) }
+    const whole = this.#plan(uses, path => {
+      return `${path
+        .split('/')
+        .slice(0, depth + 1)
+        .join('/')}/`
+    })
+    return whole.bits < bits ? whole : { bits, uses, rules: parts.flatMap(({ rules }) => rules) }
   }
 
-  /** A rule for each spelling, all with the same people: an application may take one for another. */
-  #plan(paths: Iterable<string>, uses: Uses, pairs: number): Plan {
-    const allow = coverOf(uses)
-    const people = new Set(allow.flatMap(({ members }) => [...members]))
-    const rules = [...paths].map(path => ({ path, allow, uses }))
-    return { bits: rules.length * this.#line + pairs * Math.log2(people.size), rules, uses, pairs }
+  /**
+   * A rule for each spelling. An application may take a path of a later one for one of an earlier one, which lets the same people in
+   * therefore.
+   */
+  #plan(uses: readonly Use[], ruleFor: (path: string) => string): Plan {
+    const paths = [...new Set(uses.map(({ path }) => ruleFor(path)))].sort()
+    const needing = paths.map(path => uses.filter(use => ruleFor(use.path) >= path))
+    const covers = needing.map(each => coverOf(new Set(each.map(({ member }) => member))))
+    const rules = paths.map((path, index): Rule => {
+      return { path, allow: covers[index] ?? [], uses: needing[index] ?? [] }
+    })
+    const people = new Set(covers[0]?.flatMap(({ members }) => [...members]))
+    return { bits: rules.length * this.#line + uses.length * Math.log2(people.size), rules, uses }
   }
 }
 
 /** Stands for those without a session. */
 const visitor: Member = { subject: '', groups: [] }
 
-function newFolder(): Folder {
-  return { below: new Map(), ends: new Set(), folders: new Set(), uses: new Map() }
-}
-
-function add(uses: Uses, member: Member, count = 1): void {
-  uses.set(member, (uses.get(member) ?? 0) + count)
-}
-
 /** Groups that together have all these members, none without need; users where no group has them. */
-function coverOf(uses: Uses): readonly Alternative[] {
-  const left = new Set(uses.keys())
+function coverOf(all: ReadonlySet<Member>): readonly Alternative[] {
+  const left = new Set(all)
   const chosen: Alternative[] = []
   while (left.size > 0) {
     const counts = new Map<Alternative, number>()
@@ -240,10 +241,10 @@ function coverOf(uses: Uses): readonly Alternative[] {
     chosen.push(best)
     for (const member of best.members) left.delete(member)
   }
-  const large = [...chosen].sort((a, b) => b.members.size - a.members.size)
+  const large = chosen.toSorted((a, b) => b.members.size - a.members.size)
   return large.reduce<readonly Alternative[]>((kept, each) => {
     const others = kept.filter(other => other !== each)
-    const isNeeded = [...uses.keys()].some(({ groups }) => !groups.some(g => others.includes(g)))
+    const isNeeded = [...all].some(({ groups }) => !groups.some(g => others.includes(g)))
     return isNeeded ? kept : others
   }, chosen)
 }
@@ -252,19 +253,21 @@ function coverOf(uses: Uses): readonly Alternative[] {
 const SMALL = 5
 
 function linesOf({ path, allow, methods, uses }: Rule): readonly string[] {
-  const evidence = (of: ReadonlyArray<readonly [Member, number]>) => {
-    const requests = of.reduce((sum, [, count]) => sum + count, 0)
-    const people = new Set(of.filter(([each]) => each !== visitor).map(([each]) => each.subject))
-    return `# ${requests} requests, ${people.size} persons`
-  }
-  const lines = [`  - path: ${quoted(path)} ${evidence([...uses])}`]
+  const lines = [`  - path: ${quoted(path)} ${evidence(uses)}`]
   if (methods !== undefined) lines.push(`    methods: [${[...methods].join(', ')}]`)
   if (allow === 'anyone') return [...lines, '    allow: anyone']
   const alternatives = allow.map(({ key, value, members }) => {
-    const own = [...uses].filter(([member]) => members.has(member))
+    const own = uses.filter(({ member }) => members.has(member))
     return `      - ${key}: ${quoted(value)} ${evidence(own)}`
   })
   return [...lines, '    allow:', ...alternatives]
+}
+
+function evidence(uses: readonly Use[]): string {
+  const requests = uses.reduce((sum, { count }) => sum + count, 0)
+  const people = new Set(uses.map(({ member }) => member).filter(each => each !== visitor))
+  const names = new Set([...people].map(({ subject }) => subject))
+  return `# ${requests} requests, ${names.size} persons`
 }
 
 function quoted(text: string): string {
