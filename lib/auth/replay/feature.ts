@@ -8,8 +8,8 @@ export const replay: Feature = {
     const { Replay } = await import('./replay.ts')
     return new Replay(config)
   },
-  async suggestRules(config) {
+  async suggestRules() {
     const { Suggestion } = await import('./suggest.ts')
-    return new Suggestion(config)
+    return new Suggestion()
   },
 }

@@ -3,32 +3,26 @@
  * needed by a request of the log. It does no I/O.
  *
  * # How
- * - The used paths are a tree of folders. A folder becomes one rule, or is left to its parts, whichever is shorter to say: a line
- *   costs `#line` bits, and a use (a person and a path) the bits that tell its person from all whom the line lets in. So one
+ * - The used paths are a tree of folders. A folder becomes one rule, or is left to its parts, whichever is shorter to say: a rule
+ *   costs `rule` bits, and a use (a person and a path) the bits that tell its person from all whom the rule lets in. So one
  *   person at one page is no reason for a rule, and five administrators where forty people go elsewhere are.
  * - Groups are chosen to cover the people of a folder: few groups, and small ones. People whom no group covers are named.
- * - Nothing is opened to visitors that no rule of the configuration opens to them.
  */
-import { askedPath, coversRule } from '../access/path-rule.ts'
-import { type AccessRule, judgeAccess } from '../access/rules.ts'
-import type { Config } from '../config/config.ts'
+import { askedPath } from '../access/path-rule.ts'
 import { type LoggedRequest, LogReader } from './log-reader.ts'
 
 /** A person with the groups of a login. */
 interface Member {
   readonly subject: string
-  readonly groups: readonly Alternative[]
+  readonly lines: readonly Line[]
 }
 
-/** A line that lets people in. */
-interface Alternative {
+/** A line of a rule that lets people in. */
+interface Line {
   readonly key: 'groups' | 'users'
   readonly value: string
   readonly members: Set<Member>
 }
-
-/** Requests by member. */
-type Uses = Map<Member, number>
 
 /** The requests of a member for a path, which is written as rules write it. */
 interface Use {
@@ -45,8 +39,7 @@ interface Folder {
 
 interface Rule {
   readonly path: string
-  readonly allow: 'anyone' | readonly Alternative[]
-  readonly methods?: ReadonlySet<string> | undefined
+  readonly allow: readonly Line[]
   /** The uses that need the rule. */
   readonly uses: readonly Use[]
 }
@@ -57,24 +50,17 @@ interface Plan {
   readonly uses: readonly Use[]
 }
 
-const MOST_PAIRS = 1_000_000
+const MOST_USES = 1_000_000
 const DEEPEST = 30
 
 export class Suggestion {
-  readonly #config: Config
   readonly #log = new LogReader()
-  readonly #alternatives = new Map<string, Alternative>()
   readonly #members = new Map<string, Member>()
-  readonly #root: Folder = { below: new Map(), uses: [] }
-  /** The uses by path, apart for each rule of the configuration that opens the path to visitors. */
-  readonly #used = new Map<AccessRule | undefined, Map<string, Uses>>()
+  readonly #lines = new Map<string, Line>()
+  /** Requests by path and member. */
+  readonly #used = new Map<string, Map<Member, number>>()
+  #uses = 0
   readonly #leftOut = new Map<string, number>()
-  #pairs = 0
-  #line = 0
-
-  constructor(config: Config) {
-    this.#config = config
-  }
 
   take(line: string): void {
     const found = this.#log.read(line)
@@ -84,56 +70,37 @@ export class Suggestion {
   report(): readonly string[] {
     const missing = this.#log.missing(['groups'])
     if (missing !== undefined) return [`# ${missing}`]
-    const open: Rule[] = []
-    for (const [rule, byPath] of this.#used) {
-      const uses = [...byPath].flatMap(([path, uses]) =>
-        [...uses].map(([member, count]): Use => ({ path, member, count })),
-      )
-      if (rule !== undefined && uses.some(({ member }) => member === visitor)) {
-        open.push({ path: rule.path.written, methods: rule.methods, allow: 'anyone', uses })
-      } else for (const use of uses) this.#place(use)
+    const root: Folder = { below: new Map(), uses: [] }
+    for (const [path, members] of this.#used) {
+      for (const [member, count] of members) {
+        const use = { path: path.replaceAll('*', '%2A'), member, count }
+        place(root, askedPath(path).folded.slice(1).split('/'), use)
+      }
     }
-    this.#line = 2 + Math.log2(1 + this.#members.size)
-    const { rules } = this.#planOf(this.#root, 0)
+    const { rules } = planOf(root, 0, 2 + Math.log2(1 + this.#members.size))
     const leftOut = [...this.#leftOut].map(([why, count]) => `# left out: ${count} requests ${why}`)
     const sorted = rules.toSorted((a, b) => (a.path < b.path ? -1 : 1))
-    const lines = [...open, ...sorted].flatMap(linesOf)
-    return [`# from ${this.#log.lines} lines of a log`, ...leftOut, 'access:', ...lines]
+    return [`# from ${this.#log.lines} lines`, ...leftOut, 'access:', ...sorted.flatMap(linesOf)]
   }
 
-  #request({ method, path, who, person, line }: LoggedRequest): void {
-    if (String(line['because']).startsWith('passthrough-')) return
-    const rule = this.#opening(method, path)
+  #request({ path: raw, who, person, line }: LoggedRequest): void {
     const groups = person?.attributes.get('groups')
-    if (who === undefined && rule === undefined) {
-      return this.#leave('without a session, which no rule of the configuration lets pass')
-    }
-    if (who !== undefined && groups === undefined) {
-      return this.#leave('of people whose login with its groups (log.groups) is not in the log')
-    }
-    const byPath = this.#used.get(rule) ?? new Map<string, Uses>()
-    this.#used.set(rule, byPath)
-    const uses = byPath.get(path) ?? new Map<Member, number>()
-    const member = who === undefined ? visitor : this.#memberOf(who, groups ?? [])
-    if (!uses.has(member)) this.#pairs += 1
-    if (this.#pairs > MOST_PAIRS) return this.#leave('because the log has too many paths')
-    byPath.set(path, uses)
-    uses.set(member, (uses.get(member) ?? 0) + 1)
-  }
-
-  /** The rule of the configuration that opens a path to visitors, or the widest such rule around it. */
-  #opening(method: string, path: string): AccessRule | undefined {
-    const { access } = this.#config
-    if (access === undefined) return undefined
-    const asked = { method, path, alsoMethods: [] }
-    const verdict = judgeAccess(access, asked, { person: undefined, now: 0 })
-    if (verdict.verdict !== 'allowed') return undefined
-    const { rule } = verdict
-    const isWider = ({ allow, path, methods }: AccessRule) =>
-      allow === 'anyone' &&
-      coversRule(path, rule.path) &&
-      (methods ?? rule.methods) === rule.methods
-    return access.rules.findLast(isWider) ?? rule
+    const { ambiguous, decoded, folded } = askedPath(raw)
+    if (String(line['because']).startsWith('passthrough-')) return
+    if (who === undefined) return this.#leave('of visitors: keep the rules that allow anyone')
+    if (groups === undefined)
+      return this.#leave('whose login with its groups (log.groups) is not in the log')
+    const path = encodeURI(decoded)
+    // A name without a visible character has no name in the folded path.
+    const isWhole =
+      `${folded}/`.split('/').length === `${path}/`.replace('//', '/').split('/').length
+    if (ambiguous || !isWhole) return this.#leave('for paths that no rule can name')
+    const member = this.#memberOf(who, groups)
+    if (member.lines.length === 0) return this.#leave('of people whose names have a *')
+    const members = this.#used.get(path) ?? new Map<Member, number>()
+    if (!members.has(member)) this.#uses += 1
+    if (this.#uses > MOST_USES) return this.#leave('because the log has too many paths')
+    this.#used.set(path, members.set(member, (members.get(member) ?? 0) + 1))
   }
 
   #memberOf(subject: string, groups: readonly string[]): Member {
@@ -143,136 +110,106 @@ export class Suggestion {
     const all = [...groups.map(value => ['groups', value] as const), ['users', subject] as const]
     // In a rule `*` stands for any text, so a value with one would let in more people.
     const plain = all.filter(([, value]) => !value.includes('*'))
-    const member = { subject, groups: plain.map(([key, value]) => this.#alternative(key, value)) }
-    for (const { members } of member.groups) members.add(member)
+    const member = { subject, lines: plain.map(([key, value]) => this.#line(key, value)) }
+    for (const { members } of member.lines) members.add(member)
     this.#members.set(key, member)
     return member
   }
 
-  #alternative(key: 'groups' | 'users', value: string): Alternative {
-    const id = JSON.stringify([key, value])
-    const made = this.#alternatives.get(id) ?? { key, value, members: new Set() }
-    this.#alternatives.set(id, made)
-    return made
+  #line(key: 'groups' | 'users', value: string): Line {
+    const id = `${key} ${value}`
+    const line = this.#lines.get(id) ?? { key, value, members: new Set() }
+    this.#lines.set(id, line)
+    return line
   }
 
-  #place({ path: raw, member, count }: Use): void {
-    const { ambiguous, decoded, folded } = askedPath(raw)
-    if (ambiguous) return this.#leave('for paths that servers read in different ways', count)
-    const path = encodeURI(decoded).replaceAll('*', '%2A')
-    const names = folded.slice(1).split('/')
-    if (
-      names.length !==
-      path
-        .replace(/(?<=.)\/$/, '')
-        .slice(1)
-        .split('/').length
-    ) {
-      return this.#leave('for paths with names that are not shown', count)
-    }
-    if (member.groups.length === 0) return this.#leave('of people whose names have a *', count)
-    let folder = this.#root
-    for (const [index, name] of names.slice(0, DEEPEST).entries()) {
-      if (name === '') break
-      const key = index === DEEPEST - 1 ? names.slice(index).join('/') : name
-      const next = folder.below.get(key) ?? { below: new Map(), uses: [] }
-      folder.below.set(key, next)
-      folder = next
-    }
-    folder.uses.push({ path, member, count })
-  }
-
-  #leave(why: string, count = 1): void {
-    this.#leftOut.set(why, (this.#leftOut.get(why) ?? 0) + count)
-  }
-
-  #planOf(folder: Folder, depth: number): Plan {
-    const { below } = folder
-    if (below.size === 0) {
-      const isFolder = folder.uses.some(({ path }) => path.endsWith('/'))
-      return this.#plan(folder.uses, path => (isFolder ? path.replace(/\/?$/, '/') : path))
-    }
-    const parts = [...below.values()].map(each => this.#planOf(each, depth + 1))
-    if (folder.uses.length > 0) {
-      parts.push(this.#plan(folder.uses, path => (path.endsWith('/') ? `= ${path}` : path)))
-    }
-    const uses = parts.flatMap(part => part.uses)
-    const bits = parts.reduce((sum, part) => sum + part.bits, 0)
-    const whole = this.#plan(uses, path => {
-      return `${path
-        .split('/')
-        .slice(0, depth + 1)
-        .join('/')}/`
-    })
-    return whole.bits < bits ? whole : { bits, uses, rules: parts.flatMap(({ rules }) => rules) }
-  }
-
-  /**
-   * A rule for each spelling. An application may take a path of a later one for one of an earlier one, which lets the same people in
-   * therefore.
-   */
-  #plan(uses: readonly Use[], ruleFor: (path: string) => string): Plan {
-    const paths = [...new Set(uses.map(({ path }) => ruleFor(path)))].sort()
-    const needing = paths.map(path => uses.filter(use => ruleFor(use.path) >= path))
-    const covers = needing.map(each => coverOf(new Set(each.map(({ member }) => member))))
-    const rules = paths.map((path, index): Rule => {
-      return { path, allow: covers[index] ?? [], uses: needing[index] ?? [] }
-    })
-    const people = new Set(covers[0]?.flatMap(({ members }) => [...members]))
-    return { bits: rules.length * this.#line + uses.length * Math.log2(people.size), rules, uses }
+  #leave(why: string): void {
+    this.#leftOut.set(why, (this.#leftOut.get(why) ?? 0) + 1)
   }
 }
 
-/** Stands for those without a session. */
-const visitor: Member = { subject: '', groups: [] }
+function place(folder: Folder, [name = '', ...more]: readonly string[], use: Use, depth = 1): void {
+  if (name === '') return void folder.uses.push(use)
+  const [key, rest] = depth === DEEPEST ? [[name, ...more].join('/'), []] : [name, more]
+  const next = folder.below.get(key) ?? { below: new Map(), uses: [] }
+  folder.below.set(key, next)
+  place(next, rest, use, depth + 1)
+}
 
-/** Groups that together have all these members, none without need; users where no group has them. */
-function coverOf(all: ReadonlySet<Member>): readonly Alternative[] {
+/** The rules for a folder and what is below, where a rule costs so many bits. */
+function planOf({ below, uses: own }: Folder, depth: number, rule: number): Plan {
+  if (below.size === 0) {
+    const isFolder = own.some(({ path }) => path.endsWith('/'))
+    return rulesFor(own, path => (isFolder ? path.replace(/\/?$/, '/') : path), rule)
+  }
+  const parts = [...below.values()].map(each => planOf(each, depth + 1, rule))
+  if (own.length > 0) {
+    parts.push(rulesFor(own, path => (path.endsWith('/') ? `= ${path}` : path), rule))
+  }
+  const uses = parts.flatMap(part => part.uses)
+  const bits = parts.reduce((sum, part) => sum + part.bits, 0)
+  const upTo = (path: string) => path.split('/', depth + 1).join('/')
+  const whole = rulesFor(uses, path => `${upTo(path)}/`, rule)
+  return whole.bits < bits ? whole : { bits, uses, rules: parts.flatMap(({ rules }) => rules) }
+}
+
+/**
+ * A rule for each spelling. An application may take a path of a later one for one of an earlier one, which lets the same people in
+ * therefore.
+ */
+function rulesFor(uses: readonly Use[], ruleFor: (path: string) => string, rule: number): Plan {
+  const paths = [...new Set(uses.map(({ path }) => ruleFor(path)))].sort()
+  const rules = paths.map((path): Rule => {
+    const needing = uses.filter(use => ruleFor(use.path) >= path)
+    return { path, allow: coverOf(needing), uses: needing }
+  })
+  const people = new Set(rules[0]?.allow.flatMap(({ members }) => [...members]))
+  return { bits: rules.length * rule + uses.length * Math.log2(people.size), rules, uses }
+}
+
+/** Groups that together have these people, none without need; users where no group has them. */
+function coverOf(uses: readonly Use[]): readonly Line[] {
+  const all = new Set(uses.map(({ member }) => member))
   const left = new Set(all)
-  const chosen: Alternative[] = []
+  const chosen: Line[] = []
+  const worth = ([{ key, members }, count]: readonly [Line, number]) =>
+    key === 'groups' ? count / (FURTHER + members.size) : 0
   while (left.size > 0) {
-    const counts = new Map<Alternative, number>()
-    for (const { groups } of left) {
-      for (const each of groups) counts.set(each, (counts.get(each) ?? 0) + 1)
+    const counts = new Map<Line, number>()
+    for (const line of [...left].flatMap(({ lines }) => lines)) {
+      counts.set(line, (counts.get(line) ?? 0) + 1)
     }
-    const worth = ([{ key, members }, count]: readonly [Alternative, number]) =>
-      key === 'groups' ? count / (SMALL + members.size) : 0
     const [best] = [...counts].reduce((a, b) => (worth(b) > worth(a) ? b : a))
     chosen.push(best)
     for (const member of best.members) left.delete(member)
   }
   const large = chosen.toSorted((a, b) => b.members.size - a.members.size)
-  return large.reduce<readonly Alternative[]>((kept, each) => {
+  return large.reduce<readonly Line[]>((kept, each) => {
     const others = kept.filter(other => other !== each)
-    const isNeeded = [...all].some(({ groups }) => !groups.some(g => others.includes(g)))
-    return isNeeded ? kept : others
+    return [...all].every(({ lines }) => lines.some(line => others.includes(line))) ? others : kept
   }, chosen)
 }
 
 /** What a further group costs, in members of one. */
-const SMALL = 5
+const FURTHER = 5
 
-function linesOf({ path, allow, methods, uses }: Rule): readonly string[] {
-  const lines = [`  - path: ${quoted(path)} ${evidence(uses)}`]
-  if (methods !== undefined) lines.push(`    methods: [${[...methods].join(', ')}]`)
-  if (allow === 'anyone') return [...lines, '    allow: anyone']
-  const alternatives = allow.map(({ key, value, members }) => {
+function linesOf({ path, allow, uses }: Rule): readonly string[] {
+  const lines = allow.map(({ key, value, members }) => {
     const own = uses.filter(({ member }) => members.has(member))
     return `      - ${key}: ${quoted(value)} ${evidence(own)}`
   })
-  return [...lines, '    allow:', ...alternatives]
+  return [`  - path: ${quoted(path)} ${evidence(uses)}`, '    allow:', ...lines]
 }
 
 function evidence(uses: readonly Use[]): string {
   const requests = uses.reduce((sum, { count }) => sum + count, 0)
-  const people = new Set(uses.map(({ member }) => member).filter(each => each !== visitor))
-  const names = new Set([...people].map(({ subject }) => subject))
-  return `# ${requests} requests, ${names.size} persons`
+  return `# ${requests} requests, ${new Set(uses.map(({ member }) => member.subject)).size} persons`
 }
 
+/** The text as YAML reads it back. */
 function quoted(text: string): string {
-  return /^(?:= )?[/a-z][\w/.@-]*$/i.test(text) &&
-    !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(text)
+  const isPlain = /^(?:= )?[/a-z][\w/.@-]*$/i.test(text)
+  return isPlain && !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(text)
     ? text
     : JSON.stringify(text)
 }
