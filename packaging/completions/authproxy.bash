@@ -33,7 +33,8 @@ _authproxy() {
     doctor) words+=' --groups' ;;
     rotate-keys) words+=' --now' ;;
     socket-unit) words+=' --checks' ;;
-    access) words='--config --config-dir --user --groups --attribute --age --context --method --log --help --version' ;;
+    access) words='--config --config-dir --user --groups --attribute --age --context --method --log --suggest --help --version' ;;
+    import) words='--help --version' instances='' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words $instances" -- "$current")
 }

@@ -15,7 +15,7 @@ import { type ExitCode, exitCodes, print } from '../../program.ts'
 import { claims } from '../config/claims.ts'
 import { configCheck } from '../config/loading/load-config.ts'
 
-const program = {
+export const importing = {
   name: 'authproxy import',
   usage: ['FILE'],
   about:
@@ -31,10 +31,10 @@ const LARGEST = 1024 * 1024
 
 /** Runs the command with the arguments behind its name. */
 export function importCommand(argv: readonly string[]): Promise<ExitCode> {
-  return obey(program, ['import', ...argv], runImport)
+  return obey(importing, ['import', ...argv], runImport)
 }
 
-async function runImport({ operands }: CommandLine<typeof program>): Promise<ExitCode> {
+async function runImport({ operands }: CommandLine<typeof importing>): Promise<ExitCode> {
   const [file] = operands
   if (file === undefined) throw new WrongUsage('name the file with the variables')
   const { bytes } = await readBounded(file, LARGEST).catch((error: unknown) => {
@@ -127,7 +127,7 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
       const advice = value === undefined ? UNREAD : known
       return advice === '' ? [] : [`SAML_PROXY_${name}: ${advice}`]
     }),
-    ...problems.map(({ path, text }) => `to mend: ${path.join('.')}: ${text}`),
+    ...problems.map(({ path, text }) => `to fix: ${path.join('.')}: ${text}`),
   ]
   const lines = Object.entries(isRecord(settings) ? settings : {}).flatMap(([name, value]) => {
     if (!isRecord(value)) return [`${name}: ${JSON.stringify(value)}`]
@@ -137,7 +137,7 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   return { lines: [...notes.map(note => `# ${note}`), ...lines], isComplete }
 }
 
-const UNREAD = 'to mend: write it as NAME=VALUE, and import again'
+const UNREAD = 'to fix: write it as NAME=VALUE, and import again'
 const KEPT = 'nothing to set'
 const RULES = 'write rules of access, as docs/access-rules.md says'
 

@@ -262,6 +262,39 @@ t.test(
   },
 )
 
+t.test('98: a preflight is judged as if no rule were only watched', async t => {
+  const { target, seen } = await backendOf(t)
+  const rules = [
+    { path: '/closed', allow: 'nobody' },
+    { path: '/', allow: 'signed-in' },
+  ]
+  for (const enforce of ['always', 'watch']) {
+    const settings = { access: rules, accessEnforce: enforce, cors: 'pass' }
+    const gateway = await startGateway(t, { target, clock: new ManualClock(start), settings })
+    for (const [path, status] of [
+      ['/closed', 401],
+      ['/page', 200],
+    ] as const) {
+      seen.length = 0
+      const client = await RawClient.connect(t, gateway.port)
+      await client.request('OPTIONS', path, {
+        Host: domain,
+        Origin: 'https://other.example.org',
+        'Access-Control-Request-Method': 'GET',
+      })
+      const found = (await client.head()).status
+      // Where the rule is enforced it is refused, and where it is watched a login is needed.
+      t.equal(
+        found,
+        enforce === 'always' && path === '/closed' ? 403 : status,
+        `${enforce} ${path}`,
+      )
+      t.equal(seen.length, status === 200 ? 1 : 0)
+      client.end()
+    }
+  }
+})
+
 t.test('status says since when rules are only watched', async t => {
   const access = [
     { path: '/a', allow: [{ groups: ['ops'] }], enforce: 'watch' },

@@ -95,7 +95,7 @@ t.test('what lets fewer people in is never lost in silence', t => {
   ]) {
     const { text, isComplete } = imported(...least, line)
     t.notOk(isComplete)
-    t.match(text, '# SAML_PROXY_AUTHORIZE_ATTRIBUTE: to mend: write it as NAME=VALUE')
+    t.match(text, '# SAML_PROXY_AUTHORIZE_ATTRIBUTE: to fix: write it as NAME=VALUE')
   }
   const visitors = imported(...least, 'SAML_PROXY_INITIATE_SESSION_PATH=/login')
   t.notOk(visitors.found.access, 'no path is opened to visitors')
@@ -140,7 +140,7 @@ t.test('the command writes it, and ends with 1 while something is missing', asyn
   await writeFile(file, least.join('\n'))
   t.match(await run(file), { code: 0, stdout: /^domain: "app\.example\.org"$/m })
   await writeFile(file, least.slice(1).join('\n'))
-  t.match(await run(file), { code: 1, stdout: /^# to mend: domain: name the public host/m })
+  t.match(await run(file), { code: 1, stdout: /^# to fix: domain: name the public host/m })
   t.match(await run(), { code: 2, stderr: /name the file/ })
   t.match(await run('/nowhere/env'), { code: 2, stderr: /there is no such file/ })
 })
