@@ -4,7 +4,6 @@
  */
 
 import type { Milliseconds } from '../async/clock.ts'
-import type { AccessRules } from './access/rules.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
 import { readBrand } from './pages/page.ts'
@@ -65,9 +64,8 @@ export class RulesInForce {
   /** What the administrator should know of the rules. */
   remark(): string | undefined {
     const { config, watched } = this.#rules
-    return watched === undefined
-      ? undefined
-      : `${watchedRules(config.access)} since ${new Date(watched).toISOString()}`
+    if (watched === undefined) return undefined
+    return `${watchedRules(config)} since ${new Date(watched).toISOString()}`
   }
 
   async close(): Promise<void> {
@@ -82,13 +80,13 @@ function watchedSince(
   before?: Milliseconds,
 ): Milliseconds | undefined {
   if (config.access?.enforced === undefined) return undefined
-  if (before === undefined) log.warn(watchedRules(config.access))
+  if (before === undefined) log.warn(watchedRules(config))
   return before ?? clock.now()
 }
 
-function watchedRules(access: AccessRules | undefined): string {
-  const numbers = (access?.rules ?? []).filter(({ watched }) => watched).map(({ number }) => number)
-  return `rules of access are only watched: what they would refuse passes (${numbers.join(', ')})`
+function watchedRules({ access }: Config): string {
+  const numbers = access?.rules.flatMap(({ watched, number }) => (watched ? [number] : []))
+  return `rules of access are only watched: what they would refuse passes (${numbers?.join(', ')})`
 }
 
 /** What is made of a configuration; the names of groups of `before` stay while they are those of the same file. */

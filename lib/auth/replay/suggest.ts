@@ -196,20 +196,12 @@ const FURTHER = 5
 function linesOf({ path, allow, uses }: Rule): readonly string[] {
   const lines = allow.map(({ key, value, members }) => {
     const own = uses.filter(({ member }) => members.has(member))
-    return `      - ${key}: ${quoted(value)} ${evidence(own)}`
+    return `      - ${key}: ${JSON.stringify(value)} ${evidence(own)}`
   })
-  return [`  - path: ${quoted(path)} ${evidence(uses)}`, '    allow:', ...lines]
+  return [`  - path: ${JSON.stringify(path)} ${evidence(uses)}`, '    allow:', ...lines]
 }
 
 function evidence(uses: readonly Use[]): string {
   const requests = uses.reduce((sum, { count }) => sum + count, 0)
   return `# ${requests} requests, ${new Set(uses.map(({ member }) => member.subject)).size} persons`
-}
-
-/** The text as YAML reads it back. */
-function quoted(text: string): string {
-  const isPlain = /^(?:= )?[/a-z][\w/.@-]*$/i.test(text)
-  return isPlain && !/^(?:true|false|null|yes|no|on|off|y|n)$/i.test(text)
-    ? text
-    : JSON.stringify(text)
 }

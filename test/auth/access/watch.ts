@@ -11,7 +11,6 @@ import {
 } from '../../../lib/auth/access/rules.ts'
 import type { Config } from '../../../lib/auth/config/config.ts'
 import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
-import { Replay } from '../../../lib/auth/replay/replay.ts'
 import { seeded } from '../../fixtures/chance/seeded-random.ts'
 import { backendOf, handshake, logIn, start } from '../../fixtures/gateway/access-lab.ts'
 import {
@@ -358,25 +357,5 @@ t.test('98: what would open a door, or let no person through, is refused', t => 
   const behind = { path: '/', allow: 'signed-in' }
   const first = configCheck('test')({ ...least, access: [{ ...restricted, path: '/' }, behind] })
   t.match(first, { ok: true, warnings: [] }, 'a watched rule hides none')
-  t.end()
-})
-
-t.test('a log of watched rules says whom enforcing would refuse, also without groups', t => {
-  const checked = configCheck('test')({ ...least, access: [{ path: '/', allow: 'signed-in' }] })
-  if (!checked.ok) throw new Error('refused')
-  const replay = new Replay(checked.value)
-  const line = { method: 'GET', target: `${domain}/a`, user: 'ada', because: 'session' }
-  for (const [message, outcome] of [
-    ['request', 'forwarded'],
-    ['check', 'allowed'],
-  ] as const) {
-    const facts = { would: 'refuse', rule: 1, line: 7, why: 'not-among' }
-    replay.take(JSON.stringify({ ...line, ...facts, outcome, message }))
-    replay.take(JSON.stringify({ ...line, outcome, message }))
-  }
-  t.match(
-    replay.report().join('\n'),
-    /because rules were only watched: 2 requests\n {2}ada: 2, such as GET \/a \(rule 1; refuse: not-among\)/,
-  )
   t.end()
 })

@@ -161,6 +161,24 @@ t.test('a log is judged by other rules, with the groups of each login', t => {
   t.end()
 })
 
+t.test('a log of watched rules says whom enforcing would refuse, also without groups', t => {
+  const replay = new Replay(configOfSet('C'))
+  const line = { method: 'GET', target: `${domain}/a`, user: 'ada', because: 'session' }
+  for (const [message, outcome] of [
+    ['request', 'forwarded'],
+    ['check', 'allowed'],
+  ] as const) {
+    const facts = { would: 'refuse', rule: 1, line: 7, why: 'not-among' }
+    replay.take(JSON.stringify({ ...line, ...facts, outcome, message }))
+    replay.take(JSON.stringify({ ...line, outcome, message }))
+  }
+  t.match(
+    replay.report().join('\n'),
+    /because rules were only watched: 2 requests\n {2}ada: 2, such as GET \/a \(rule 1; refuse: not-among\)/,
+  )
+  t.end()
+})
+
 t.test('values of rules that no login of the log had are named', t => {
   const config = decodeConfig(
     `access:

@@ -42,11 +42,8 @@ export function checkAccess(values: SettingValues): Remarks {
         'lets in people without a login at once, which cannot be watched; write enforce: always if that is meant'
       wrong(at('allow'), text)
     }
-    if (
-      rule.watched &&
-      accessEnforce === 'always' &&
-      !rules.some(other => isMeanwhile(other, rule))
-    ) {
+    const isDecided = rules.some(other => !other.watched && decidesAll(other, rule))
+    if (rule.watched && accessEnforce === 'always' && !isDecided) {
       const text = `lets no person through: without this rule none is for ${rule.path}; add one that says who may use it meanwhile, such as { path: ${rule.path}, allow: signed-in }`
       wrong(at('enforce'), text)
     }
@@ -155,11 +152,7 @@ function hiddenBy(own: Rule, rules: readonly Rule[]): number | undefined {
   return found === -1 ? undefined : found
 }
 
-/** Whether an enforced rule decides on everything that a watched rule is for. */
-function isMeanwhile(other: Rule, watched: Rule): boolean {
-  return !other.watched && decidesAll(other, watched)
-}
-
+/** Whether a rule decides on everything that another one is for. */
 function decidesAll({ place, methods }: Rule, own: Rule): boolean {
   if (!coversRule(place, own.place)) return false
   return methods === undefined || (own.methods?.every(each => methods.includes(each)) ?? false)
