@@ -473,5 +473,6 @@ export function neededText(allow: AllowedUsers): readonly string[] {
 /** Where a rule stands, for people: `rule 3, line 17`. */
 export function placeOfRule(rule: AccessRule | undefined): string {
   if (rule === undefined) return 'no rule'
+  if (rule === ALL_SIGNED_IN) return 'accessEnforce: watch'
   return rule.line === undefined ? `rule ${rule.number}` : `rule ${rule.number}, line ${rule.line}`
 }

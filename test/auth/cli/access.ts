@@ -311,6 +311,27 @@ t.test(
   },
 )
 
+t.test('of a watched rule the command says both what it does and what it would do', async t => {
+  const config = join(t.testdir(), 'app.yaml')
+  await writeFile(
+    config,
+    `accessEnforce: watch\naccess: [{ path: /admin/, allow: [{ groups: ops }] }]\n${least}`,
+  )
+  const run = (...args: string[]) => asText('access', '-c', config, '--user', 'ada', ...args)
+  t.match(await run('/admin/x'), {
+    code: 0,
+    stdout: [
+      'GET /admin/x, ada: passes',
+      'accessEnforce: watch: path /',
+      'because it allows signed-in',
+      '',
+      'if no rule were only watched:',
+      'GET /admin/x, ada: refused, 403',
+      'rule 1, line 2: path /admin/',
+    ].join('\n'),
+  })
+})
+
 t.test('the command says it, and ends with what became of the request', async t => {
   const directory = t.testdir()
   const config = join(directory, 'app.yaml')
