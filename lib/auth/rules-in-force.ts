@@ -86,7 +86,8 @@ function watchedSince(
 
 function watchedRules({ access }: Config): string {
   const numbers = access?.rules.flatMap(({ watched, number }) => (watched ? [number] : []))
-  return `rules of access are only watched: what they would refuse passes (${numbers?.join(', ')})`
+  const which = numbers?.join(', ') || 'where no rule matches'
+  return `rules of access are only watched: what they would refuse passes (${which})`
 }
 
 /** What is made of a configuration; the names of groups of `before` stay while they are those of the same file. */

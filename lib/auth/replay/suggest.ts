@@ -52,6 +52,8 @@ interface Plan {
 
 const MOST_USES = 1_000_000
 const DEEPEST = 30
+/** Spellings of a path or a folder. Each takes a rule, and a client may invent them. */
+const MOST_SPELLINGS = 20
 
 export class Suggestion {
   readonly #log = new LogReader()
@@ -60,6 +62,7 @@ export class Suggestion {
   /** Requests by path and member. */
   readonly #used = new Map<string, Map<Member, number>>()
   #uses = 0
+  readonly #spellings = new Map<string, Set<string>>()
   readonly #leftOut = new Map<string, number>()
 
   take(line: string): void {
@@ -95,6 +98,11 @@ export class Suggestion {
     const isWhole =
       `${folded}/`.split('/').length === `${path}/`.replace('//', '/').split('/').length
     if (ambiguous || !isWhole) return this.#leave('for paths that no rule can name')
+    const spellings = this.#spellings.get(folded) ?? new Set()
+    if (spellings.size === MOST_SPELLINGS && !spellings.has(path)) {
+      return this.#leave('for paths of many spellings')
+    }
+    this.#spellings.set(folded, spellings.add(path))
     const member = this.#memberOf(who, groups)
     if (member.lines.length === 0) return this.#leave('of people whose names have a *')
     const members = this.#used.get(path) ?? new Map<Member, number>()
@@ -159,6 +167,7 @@ function planOf({ below, uses: own }: Folder, depth: number, rule: number): Plan
  */
 function rulesFor(uses: readonly Use[], ruleFor: (path: string) => string, rule: number): Plan {
   const paths = [...new Set(uses.map(({ path }) => ruleFor(path)))].sort()
+  if (paths.length > MOST_SPELLINGS) return { bits: Infinity, rules: [], uses }
   const rules = paths.map((path): Rule => {
     const needing = uses.filter(use => ruleFor(use.path) >= path)
     return { path, allow: coverOf(needing), uses: needing }

@@ -187,6 +187,22 @@ t.test(
   },
 )
 
+t.test('spellings that a client invents make neither many rules nor slow ones', t => {
+  const spelt = (i: number) =>
+    [...'abcdefghijkl'].map((c, bit) => ((i >> bit) & 1 ? c.toUpperCase() : c)).join('')
+  const ada = { who: 'ada', groups: ['ops'] }
+  const uses = Array.from({ length: 4000 }, (_, i) => [
+    { ...ada, path: `/page/${spelt(i)}` },
+    { ...ada, path: `/${spelt(i)}/${i % 50}` },
+  ]).flat()
+  const { access, text } = suggested(logOf(uses))
+  t.match(text, /# left out: 6980 requests for paths of many spellings/)
+  t.same(access, [{ path: '/', allow: [{ groups: 'ops' }] }])
+  const [more] = [suggested(logOf([...uses, { who: 'bob', groups: ['b'], path: '/b' }]))]
+  t.ok(more.access.length <= 1020)
+  t.end()
+})
+
 t.test('what no rule can allow, or what the log does not say, is left out and named', t => {
   const ada = { who: 'ada', groups: ['ops'] }
   const lines = [
