@@ -66,24 +66,17 @@ export class LogReader {
       : `no login of the log has ${[...new Set(missing)].join(', ')}: set log.groups: true, and judge a log that is written from then on`
   }
 
-  #signedIn({
-    subject,
-    attributes,
-    authnInstant,
-    authnContext,
-  }: JsonObject): LoggedLogin | undefined {
+  #signedIn(line: JsonObject): LoggedLogin | undefined {
+    const { subject, attributes, authnInstant, authnContext } = line
     if (typeof subject !== 'string') return undefined
     const known = new Map<string, readonly string[]>()
     const cut: string[] = []
     for (const [name, values] of Object.entries(isRecord(attributes) ? attributes : {})) {
       if (!Array.isArray(values)) continue
+      const texts = values.filter(value => typeof value === 'string')
       this.told.add(name)
       if (values.length >= LONGEST_LIST) cut.push(name)
-      else
-        known.set(
-          name,
-          values.filter(value => typeof value === 'string'),
-        )
+      else known.set(name, texts)
     }
     this.logins += 1
     if (this.#people.size >= MOST_PEOPLE) this.#people.clear()
