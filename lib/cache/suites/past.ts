@@ -40,7 +40,7 @@ export function pastFiles({ known, tables, clock }: PastParts) {
     const { suite, path = '' } = known.above(decodedUrl(key) ?? '') ?? {}
     if (suite === undefined)
       return without(
-        'Nothing is kept of this suite: set suites.snapshot_days, and let a client update through this cache first. Earlier days cannot be had.',
+        'Nothing is kept of this suite: set suites.snapshot_days, and let a client update through this cache first. Earlier days are not available.',
       )
     const generation = generationAt(suite, moment)
     if (generation === undefined) {
