@@ -15,7 +15,8 @@ type Cell =
 const fronts = ['gateway', 'check'] as const
 
 const features = [
-  ...['rules', 'foreign fields', 'identity fields', 'cookies of the application', 'our cookies'],
+  ...['rules', 'watched rules', 'foreign fields', 'identity fields'],
+  ...['cookies of the application', 'our cookies'],
   ...[
     'passthrough tokens',
     'passthrough paths',
@@ -29,6 +30,8 @@ const features = [
   'tokens of people',
 ] as const
 
+const counted =
+  'access/watch.ts: 98, {front}: watching refuses nobody who is signed in, and counts what enforcing refuses'
 const alike = 'two-fronts.ts: {edge}, {variant}: the gateway and a check decide alike'
 
 const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], Cell>>>> = {
@@ -41,6 +44,10 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
       'forward-auth/checks.ts: {edge}: the rules of the gateway decide, and refuse with 403',
       alike,
     ],
+  },
+  'watched rules': {
+    gateway: [counted, alike],
+    check: [counted, alike],
   },
   'foreign fields': {
     gateway: [
@@ -217,14 +224,15 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
       'tokens/tokens.ts: a program with a token asks as the person, and the log names the token',
     ],
     check: [
-      'tokens/fronts.ts: 136: {edge}, a check judges a token by the request that is asked about',
+      'tokens/fronts.ts: 137: {edge}, a check judges a token by the request that is asked about',
     ],
   },
 }
 
 /** The features that decide about one request, or about what it has begun. */
 const deciding = [
-  ...['rules', 'passthrough tokens', 'passthrough paths', 'preflights', 'WebSockets'],
+  ...['rules', 'watched rules', 'passthrough tokens', 'passthrough paths', 'preflights'],
+  ...['WebSockets'],
   ...['ended sessions', 'shared state', 'renewal', 'kept forms', "the browser's cookie"],
   ...['step-up logins', 'tokens of people'],
 ] as const
@@ -237,6 +245,9 @@ const notForwarded = {
 /** Each feature with those after it in the list. */
 const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
   rules: {
+    'watched rules': [
+      'access/watch.ts: 98: a person passes by the rules as written or by those that are enforced, and a visitor by the first alone',
+    ],
     'passthrough tokens': [
       'forward-auth/checks.ts: {edge}: the rules of the gateway decide, and refuse with 403',
       'access/token-scope.ts: 78: a token is for the paths, methods and clients it names',
@@ -267,7 +278,32 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'access/step-up.ts: 77: an old login is asked for anew, and the page opens after it',
     ],
-    'tokens of people': ['tokens/attacks.ts: 116: the rules of this moment judge a token'],
+    'tokens of people': ['tokens/attacks.ts: 117: the rules of this moment judge a token'],
+  },
+  'watched rules': {
+    'passthrough tokens': [
+      'access/watch.ts: 98: what would open a door, or let no person through, is refused',
+    ],
+    'passthrough paths': { because: 'They are judged before rules, watched or not.' },
+    preflights: ['access/watch.ts: 98: a preflight is judged as if no rule were only watched'],
+    WebSockets: [
+      counted,
+      'access/watch.ts: 98: a WebSocket that passes because a rule is watched ends when the rule is enforced',
+    ],
+    'ended sessions': {
+      because: 'An ended session is none, and without one nothing passes by watching.',
+    },
+    'shared state': {
+      because: 'Each instance has the rules of its own file; nothing of them is shared.',
+    },
+    renewal: { because: 'What passes by watching is an answer of the application like any other.' },
+    'kept forms': {
+      because: 'A form that comes back after a login is judged as one that needed none.',
+    },
+    "the browser's cookie": {
+      because: 'Without its browser a session is none before the rules look at a person.',
+    },
+    'step-up logins': [counted],
   },
   'passthrough tokens': {
     'passthrough paths': {
@@ -290,7 +326,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     "the browser's cookie": noSession,
     'step-up logins': noSession,
     'tokens of people': [
-      'tokens/attacks-making.ts: 123: a passthrough token makes no tokens, and stands before those of people',
+      'tokens/attacks-making.ts: 124: a passthrough token makes no tokens, and stands before those of people',
     ],
   },
   'passthrough paths': {
@@ -338,7 +374,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'forward-auth/checks-and-sessions.ts: 77, {edge}: a login that is too old is led to a younger one, and passes nothing',
     ],
-    'tokens of people': ['tokens/fronts.ts: 137: a WebSocket and a stream end with their token'],
+    'tokens of people': ['tokens/fronts.ts: 138: a WebSocket and a stream end with their token'],
   },
   'ended sessions': {
     'shared state': [
@@ -355,7 +391,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
       'access/step-up.ts: a person whose session is over signs in as another all the same',
     ],
     'tokens of people': [
-      'tokens/attacks.ts: 112: a token that its person ended is over in every copy, also after a restart',
+      'tokens/attacks.ts: 113: a token that its person ended is over in every copy, also after a restart',
     ],
   },
   'shared state': {
@@ -370,7 +406,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
       because: 'When a person has authenticated stands in the session; the store has none.',
     },
     'tokens of people': [
-      'tokens/instances.ts: 139: what is made at one instance counts, is shown and is ended at another',
+      'tokens/instances.ts: 140: what is made at one instance counts, is shown and is ended at another',
     ],
   },
   renewal: {
@@ -384,7 +420,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
       'forward-auth/checks-and-sessions.ts: 77, {edge}: a login that is too old is led to a younger one, and passes nothing',
     ],
     'tokens of people': [
-      'tokens/attacks-making.ts: 132: an answer to a token sets no cookie, however old the token is',
+      'tokens/attacks-making.ts: 133: an answer to a token sets no cookie, however old the token is',
     ],
   },
   'kept forms': {
@@ -405,12 +441,12 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
         'The login that a rule asks for begins after the session was read, with its browser.',
     },
     'tokens of people': [
-      'tokens/attacks.ts: 109: a request with a token is judged by it alone, whatever cookie is beside it',
+      'tokens/attacks.ts: 110: a request with a token is judged by it alone, whatever cookie is beside it',
     ],
   },
   'step-up logins': {
     'tokens of people': [
-      'tokens/attacks.ts: 117: a login that is too old for a rule is too old for a token',
+      'tokens/attacks.ts: 118: a login that is too old for a rule is too old for a token',
     ],
   },
 }

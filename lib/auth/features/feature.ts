@@ -33,6 +33,8 @@ export interface Feature {
   readonly warnings?: (config: Config, from: string) => Promise<readonly string[]>
   /** Judges the lines of a log by the rules of a configuration. */
   readonly judgeLog?: (config: Config) => Promise<LogJudge>
+  /** Suggests rules for the use in a log. */
+  readonly suggestRules?: () => Promise<LogJudge>
   /** Opens the state that instances share. Throws a Failure when it cannot. */
   readonly shareState?: (config: StateConfig, parts: StateParts) => Promise<SharedState>
   /** Opens the record of the tokens that people make. */

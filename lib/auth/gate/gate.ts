@@ -17,6 +17,7 @@ import {
   type AccessRule,
   type AccessRules,
   judgeAccess,
+  type WatchedDecision,
   wantedBy,
 } from '../access/rules.ts'
 import { isInScope, type TokenScope } from '../access/token-scope.ts'
@@ -37,7 +38,11 @@ export type Passing =
     }
   /** The request is a preflight for a page of another origin, and the settings let it pass. */
   | { readonly verdict: 'preflight' }
-  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  | {
+      readonly verdict: 'authenticated'
+      readonly session: ReadSession
+      readonly would?: WatchedDecision | undefined
+    }
   /** A rule lets anyone pass, and there is no session. */
   | { readonly verdict: 'anyone' }
 
@@ -76,6 +81,7 @@ export type Verdict =
       readonly how?: AccessRule | undefined
       /** The session of a person whose login does not fulfil that rule, or whose token is not for the request. */
       readonly session?: ReadSession | undefined
+      readonly would?: WatchedDecision | undefined
     }
 
 /** The paths that this service answers and never forwards, whatever the configuration says about them. */
@@ -239,16 +245,22 @@ function byRules(
     person: session,
     now,
   })
+  const { would } = judged
   switch (judged.verdict) {
     case 'allowed':
-      return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
-    case 'login':
-      return loginNeeded(request, { because: 'no-session', how: judged.rule.login && judged.rule })
+      return session === undefined
+        ? { verdict: 'anyone' }
+        : { verdict: 'authenticated', session, would }
+    case 'login': {
+      const how = judged.rule?.login && judged.rule
+      return loginNeeded(request, { because: 'no-session', how, would })
+    }
     case 'step-up':
       return loginNeeded(request, {
         because: `login-${judged.because}`,
         how: judged.rule,
         session,
+        would,
       })
     case 'refused':
     case 'ambiguous':
@@ -267,7 +279,7 @@ function ownPage(path: string, { forwardAuth, tokens }: Config) {
 
 function loginNeeded(
   request: Pick<Request, 'method' | 'fields' | 'version'>,
-  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'how' | 'session'>,
+  why: Omit<Extract<Verdict, { verdict: 'login-needed' }>, 'verdict' | 'from' | 'token'>,
 ): Verdict {
   return {
     verdict: 'login-needed',

@@ -20,7 +20,7 @@ import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 const day = 86_400_000
 
-t.test('119: a token is made for no path or method that the rules close to its person', async t => {
+t.test('120: a token is made for no path or method that the rules close to its person', async t => {
   const access = [
     { path: '/admin/', methods: ['POST'], allow: [{ groups: ['ops'] }] },
     { path: '/closed/', allow: 'nobody' },
@@ -41,7 +41,7 @@ t.test('119: a token is made for no path or method that the rules close to its p
   t.equal(await lab.status(wide, '/admin/x', 'POST'), 403, 'a path above opens nothing below')
 })
 
-t.test('120: a page of another site makes and ends no token', async t => {
+t.test('121: a page of another site makes and ends no token', async t => {
   const { lab, ada, token } = await withToken(t)
   const foreign: Record<string, Record<string, string | undefined>> = {
     'another site': { 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example' },
@@ -74,7 +74,7 @@ t.test('120: a page of another site makes and ends no token', async t => {
   t.equal(lab.gateway.log.lines.filter(({ message }) => message === 'token made').length, 1)
 })
 
-t.test('121: a script of the application makes no token, and cannot read one', async t => {
+t.test('122: a script of the application makes no token, and cannot read one', async t => {
   const { lab, ada } = await withToken(t)
   for (const more of [
     { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' },
@@ -91,7 +91,7 @@ t.test('121: a script of the application makes no token, and cannot read one', a
   t.equal(fields.get('Referrer-Policy'), 'no-referrer')
 })
 
-t.test('122: no token makes, ends or lists tokens', async t => {
+t.test('123: no token makes, ends or lists tokens', async t => {
   const { lab, token } = await withToken(t)
   const fields = { ...ownForm, [tokenField]: `Bearer ${token}` }
   t.equal((await lab.ask(tokensPath, fields)).status, 302)
@@ -103,7 +103,7 @@ t.test('122: no token makes, ends or lists tokens', async t => {
   t.equal(lab.gateway.log.lines.filter(({ message }) => message === 'token made').length, 1)
 })
 
-t.test('123: a passthrough token makes no tokens, and stands before those of people', async t => {
+t.test('124: a passthrough token makes no tokens, and stands before those of people', async t => {
   const operator = 'operator.token.0123456789'
   const passthroughTokens = [{ name: 'monitoring', token: operator }]
   const { lab, token } = await withToken(t, {
@@ -117,7 +117,7 @@ t.test('123: a passthrough token makes no tokens, and stands before those of peo
   t.match(lab.logged().at(-1), { because: 'token', user: 'ada@example.org' })
 })
 
-t.test('124: markup in the name of a token is text, and a name is one line', async t => {
+t.test('125: markup in the name of a token is text, and a name is one line', async t => {
   const lab = await startTokens(t)
   const ada = await lab.signIn('ada@example.org')
   for (const name of [
@@ -141,7 +141,7 @@ t.test('124: markup in the name of a token is text, and a name is one line', asy
   t.equal(lab.logged().at(-1)?.['program'], `${idOf(token)} ${name}`)
 })
 
-t.test('125: nobody ends or sees the token of another person', async t => {
+t.test('126: nobody ends or sees the token of another person', async t => {
   const { lab, ada, token } = await withToken(t)
   for (const who of ['olga@example.org', 'ADA@example.org', 'Ada@example.org']) {
     const other = await lab.signIn(who)
@@ -154,7 +154,7 @@ t.test('125: nobody ends or sees the token of another person', async t => {
   t.match((await lab.ask(tokensPath, { Cookie: ada })).text, idOf(token))
 })
 
-t.test('126: a person has at most 20 tokens, however many forms come at once', async t => {
+t.test('127: a person has at most 20 tokens, however many forms come at once', async t => {
   const lab = await startTokens(t)
   const ada = await lab.signIn('ada@example.org')
   const content = formOf({})
@@ -188,7 +188,7 @@ t.test('126: a person has at most 20 tokens, however many forms come at once', a
   )
 })
 
-t.test('127: a logout while the form is on its way leaves no token', async t => {
+t.test('128: a logout while the form is on its way leaves no token', async t => {
   const { lab, ada } = await withToken(t)
   const client = await RawClient.connect(t, lab.gateway.port)
   const content = formOf({ name: 'late' })
@@ -211,7 +211,7 @@ t.test('127: a logout while the form is on its way leaves no token', async t => 
   t.notOk(lab.gateway.log.lines.some(({ facts }) => /late/.test(String(facts['program']))))
 })
 
-t.test('128: a record that is damaged or gone ends all tokens that were made before', async t => {
+t.test('129: a record that is damaged or gone ends all tokens that were made before', async t => {
   for (const [what, harm] of [
     ['damaged', (path: string) => writeFile(path, 'x')],
     ['gone', (path: string) => rm(path)],
@@ -229,7 +229,7 @@ t.test('128: a record that is damaged or gone ends all tokens that were made bef
   }
 })
 
-t.test('129: a token whose line cannot be written is not made', async t => {
+t.test('130: a token whose line cannot be written is not made', async t => {
   const lab = await startTokens(t)
   const ada = await lab.signIn('ada@example.org')
   const lines = async () => {
@@ -253,7 +253,7 @@ t.test('129: a token whose line cannot be written is not made', async t => {
 })
 
 t.test(
-  '131: new keys that replace the old ones end tokens, and so do another identity provider and other settings of identities',
+  '132: new keys that replace the old ones end tokens, and so do another identity provider and other settings of identities',
   async t => {
     const { lab, ada, token } = await withToken(t)
     lab.gateway.saml.sessions.useIssuer('https://other.example.org/metadata')
@@ -276,7 +276,7 @@ t.test(
   },
 )
 
-t.test('132: an answer to a token sets no cookie, however old the token is', async t => {
+t.test('133: an answer to a token sets no cookie, however old the token is', async t => {
   const { lab, token } = await withToken(t)
   lab.clock.advance(6 * day)
   const { fields, status } = await lab.present(token)
@@ -287,7 +287,7 @@ t.test('132: an answer to a token sets no cookie, however old the token is', asy
 })
 
 t.test(
-  '133: the secret of a token is in no log, failure, or request to the application',
+  '134: the secret of a token is in no log, failure, or request to the application',
   async t => {
     const access = [
       { path: '/', methods: ['GET'], allow: 'signed-in' },
@@ -315,7 +315,7 @@ t.test(
   },
 )
 
-t.test('134: a form that is huge or never ends makes nothing, and is bounded', async t => {
+t.test('135: a form that is huge or never ends makes nothing, and is bounded', async t => {
   const { lab, ada } = await withToken(t)
   const long = Array.from({ length: 10 }, (_, i) => `/${`${i}`.repeat(199)}`)
   const huge = await lab.post(ada, { name: 'huge', paths: '/'.padEnd(20_000, 'a') })
@@ -339,7 +339,7 @@ t.test('134: a form that is huge or never ends makes nothing, and is bounded', a
   t.equal((await lab.post(large, { paths: long.join(' ') })).status, 409)
 })
 
-t.test('135: the signature of a token is checked once, and its end each time', async t => {
+t.test('136: the signature of a token is checked once, and its end each time', async t => {
   const { lab, ada, token } = await withToken(t)
   for (let i = 0; i < 5; i += 1) t.equal(await lab.status(token), 200)
   const client = await RawClient.connect(t, lab.gateway.port)

@@ -19,7 +19,7 @@ import {
 const day = 86_400_000
 
 t.test(
-  '98: a token that nobody signed, or that was signed with another key, opens nothing',
+  '99: a token that nobody signed, or that was signed with another key, opens nothing',
   async t => {
     const { lab, token } = await withToken(t)
     const { header, claims, parts, sign, encode } = forge(token)
@@ -52,7 +52,7 @@ t.test(
   },
 )
 
-t.test('99: claims that were edited open nothing', async t => {
+t.test('100: claims that were edited open nothing', async t => {
   const { lab, token } = await withToken(t)
   const { claims, parts, encode } = forge(token)
   for (const edit of [
@@ -68,7 +68,7 @@ t.test('99: claims that were edited open nothing', async t => {
   }
 })
 
-t.test('100: a token for another audience, or of another issuer, opens nothing', async t => {
+t.test('101: a token for another audience, or of another issuer, opens nothing', async t => {
   const { lab, token } = await withToken(t)
   const { header, claims, sign } = forge(token)
   const key = Buffer.from((await lab.keys()).session[0].key, 'base64url')
@@ -91,13 +91,13 @@ t.test('100: a token for another audience, or of another issuer, opens nothing',
   }
 })
 
-t.test('101: a token of one instance opens nothing at another', async t => {
+t.test('102: a token of one instance opens nothing at another', async t => {
   const { token } = await withToken(t)
   const other = await withToken(t)
   t.equal(await other.lab.status(token), 401)
 })
 
-t.test('102: the session of a browser is no token', async t => {
+t.test('103: the session of a browser is no token', async t => {
   const { lab, ada } = await withToken(t)
   const [, session = ''] = /__authproxy_session=([^;]+)/.exec(ada) ?? []
   t.equal((await lab.ask('/', { Cookie: ada })).status, 200)
@@ -116,7 +116,7 @@ t.test('102: the session of a browser is no token', async t => {
   t.equal(await lab.status(both), 401, 'without paths and methods')
 })
 
-t.test('103: a token is no session of a browser', async t => {
+t.test('104: a token is no session of a browser', async t => {
   const { lab, ada, token } = await withToken(t)
   const browser = /__Host-authproxy_browser=[^;]+/.exec(ada)?.[0] ?? ''
   for (const cookie of [
@@ -140,7 +140,7 @@ t.test('103: a token is no session of a browser', async t => {
   )
 })
 
-t.test('104: a token opens no other path than its own', async t => {
+t.test('105: a token opens no other path than its own', async t => {
   const lab = await startTokens(t)
   const token = await lab.make(await lab.signIn('ada@example.org'), { paths: '/api/ /health' })
   for (const path of ['/api', '/api/', '/api/x?y=/', '/health'])
@@ -159,7 +159,7 @@ t.test('104: a token opens no other path than its own', async t => {
   t.match(lab.logged().at(-1), { because: 'token-scope', user: 'ada@example.org' })
 })
 
-t.test('105: a token opens no path that can be read in two ways', async t => {
+t.test('106: a token opens no path that can be read in two ways', async t => {
   const lab = await startTokens(t)
   const token = await lab.make(await lab.signIn('ada@example.org'), { paths: '/api/' })
   const paths = [
@@ -177,7 +177,7 @@ t.test('105: a token opens no path that can be read in two ways', async t => {
 })
 
 t.test(
-  '106: a token is for its methods, also where a field or the query names another',
+  '107: a token is for its methods, also where a field or the query names another',
   async t => {
     const lab = await startTokens(t)
     const token = await lab.make(await lab.signIn('ada@example.org'))
@@ -193,7 +193,7 @@ t.test(
 )
 
 t.test(
-  '107: a token counts in its field alone: in no address, cookie, form or other field',
+  '108: a token counts in its field alone: in no address, cookie, form or other field',
   async t => {
     const { lab, token } = await withToken(t)
     const before = lab.backend.requests.length
@@ -219,7 +219,7 @@ t.test(
   },
 )
 
-t.test('108: two fields, or another form of the field, open nothing', async t => {
+t.test('109: two fields, or another form of the field, open nothing', async t => {
   const { lab, token } = await withToken(t)
   const line = `${tokenField}: Bearer ${token}\n`
   const send = (lines: string) => lab.exchange(`GET / HTTP/1.1\nHost: ${domain}\n${lines}\n`)
@@ -240,7 +240,7 @@ t.test('108: two fields, or another form of the field, open nothing', async t =>
 })
 
 t.test(
-  '109: a request with a token is judged by it alone, whatever cookie is beside it',
+  '110: a request with a token is judged by it alone, whatever cookie is beside it',
   async t => {
     const { lab, ada, token } = await withToken(t)
     t.equal(
@@ -263,7 +263,7 @@ t.test(
   },
 )
 
-t.test('110: a token is over at its end, and when the longest life becomes shorter', async t => {
+t.test('111: a token is over at its end, and when the longest life becomes shorter', async t => {
   const { lab, token } = await withToken(t)
   lab.clock.advance(7 * day - 2000)
   t.equal(await lab.status(token), 200)
@@ -284,7 +284,7 @@ t.test('110: a token is over at its end, and when the longest life becomes short
 })
 
 t.test(
-  '111: a clock that was set back brings no ended token back, and none of the future counts',
+  '112: a clock that was set back brings no ended token back, and none of the future counts',
   async t => {
     const { lab, ada, token } = await withToken(t)
     lab.clock.advance(20 * 60_000)
@@ -301,7 +301,7 @@ t.test(
 )
 
 t.test(
-  '112: a token that its person ended is over in every copy, also after a restart',
+  '113: a token that its person ended is over in every copy, also after a restart',
   async t => {
     const { lab, ada, token } = await withToken(t)
     const other = await lab.make(ada)
@@ -316,7 +316,7 @@ t.test(
   },
 )
 
-t.test('113: the end of the sessions of a user ends the tokens', async t => {
+t.test('114: the end of the sessions of a user ends the tokens', async t => {
   const { lab, token } = await withToken(t)
   const olga = await lab.make(await lab.signIn('olga@example.org'))
   await lab.endUser('ADA@example.org')
@@ -324,7 +324,7 @@ t.test('113: the end of the sessions of a user ends the tokens', async t => {
   t.equal(await lab.status(olga), 200)
 })
 
-t.test('114: a logout of all sessions ends the tokens; that of one session does not', async t => {
+t.test('115: a logout of all sessions ends the tokens; that of one session does not', async t => {
   const lab = await startTokens(t)
   const nameId = {
     value: 'n-1',
@@ -345,7 +345,7 @@ t.test('114: a logout of all sessions ends the tokens; that of one session does 
   t.equal(await lab.status(token), 401)
 })
 
-t.test('115: a group that is gone is gone from tokens with the next login', async t => {
+t.test('116: a group that is gone is gone from tokens with the next login', async t => {
   const access = [
     { path: '/ops/', allow: [{ groups: ['ops'] }] },
     { path: '/', allow: 'signed-in' },
@@ -368,7 +368,7 @@ t.test('115: a group that is gone is gone from tokens with the next login', asyn
   t.equal(tokenIn(outlived), undefined)
 })
 
-t.test('116: the rules of this moment judge a token', async t => {
+t.test('117: the rules of this moment judge a token', async t => {
   const { lab, token } = await withToken(t)
   lab.reloading({ access: [{ path: '/', allow: [{ groups: ['ops'] }] }] })
   await lab.gateway.service.reload()
@@ -377,7 +377,7 @@ t.test('116: the rules of this moment judge a token', async t => {
   t.match(lab.logged().at(-1), { because: 'access', user: 'ada@example.org', program })
 })
 
-t.test('117: a login that is too old for a rule is too old for a token', async t => {
+t.test('118: a login that is too old for a rule is too old for a token', async t => {
   const access = [{ path: '/', allow: 'signed-in', login: { maxAge: '2h' } }]
   const lab = await startTokens(t, { settings: { access } })
   const ada = await lab.signIn('ada@example.org', ['staff'], { authnInstant: start })
@@ -397,7 +397,7 @@ t.test('117: a login that is too old for a rule is too old for a token', async t
   t.match(lab.logged().at(-1), { because: 'login-age' })
 })
 
-t.test('118: tokens are for no more than `tokens.access` says', async t => {
+t.test('119: tokens are for no more than `tokens.access` says', async t => {
   const access = [{ path: '/api/', allow: [{ groups: ['dev'] }], login: { maxAge: '1d' } }]
   const lab = await startTokens(t, { settings: { tokens: { longest: '30d', access } } })
   const dev = await lab.signIn('ada@example.org', ['dev'], { authnInstant: start })

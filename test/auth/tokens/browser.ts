@@ -100,7 +100,7 @@ t.test('a browser makes a token, and curl uses it', { skip, timeout: 300_000 }, 
     )
   })
 
-  await t.test('121: a script of the application gets no token', async t => {
+  await t.test('122: a script of the application gets no token', async t => {
     const at = await lab.stage(t, { gateway: { settings } })
     const { page, whole, context } = at
     whole.backend.at(

@@ -13,7 +13,7 @@ import { formOf, idOf, ownForm, startTokens, tokenIn } from '../../fixtures/gate
 import { RawClient } from '../../fixtures/http/raw-client.ts'
 
 for (const edge of edges) {
-  t.test(`136: ${edge}, a check judges a token by the request that is asked about`, async t => {
+  t.test(`137: ${edge}, a check judges a token by the request that is asked about`, async t => {
     const access = [
       { path: '/closed/', allow: 'nobody' },
       { path: '/', allow: 'signed-in' },
@@ -111,7 +111,7 @@ async function lasting(t: Test, more: Readonly<Record<string, unknown>> = {}) {
   return { lab, ada, token, begin, tick, gone, left }
 }
 
-t.test('137: a WebSocket and a stream end with their token', async t => {
+t.test('138: a WebSocket and a stream end with their token', async t => {
   for (const [what, end] of [
     [
       'its person ends it',
@@ -132,7 +132,7 @@ t.test('137: a WebSocket and a stream end with their token', async t => {
 })
 
 t.test(
-  '138: a reload that closes a path ends what a token has opened there, and nothing else',
+  '139: a reload that closes a path ends what a token has opened there, and nothing else',
   async t => {
     const rules = [{ path: '/', allow: 'signed-in' }]
     const open = await lasting(t)

@@ -20,7 +20,7 @@ const skip = storeProgram === undefined ? 'needs redis-server' : false
 t.setTimeout(240_000)
 
 t.test(
-  '139: what is made at one instance counts, is shown and is ended at another',
+  '140: what is made at one instance counts, is shown and is ended at another',
   { skip },
   async t => {
     const store = await startStore(t)
@@ -58,7 +58,7 @@ t.test(
 )
 
 for (const when of ['the line is there', 'the answer is there']) {
-  t.test(`130: a process that is killed when ${when} leaves no token without a line`, async t => {
+  t.test(`131: a process that is killed when ${when} leaves no token without a line`, async t => {
     const { directory, settings, port } = await startable(t)
     const own = { ...settings, domain: sp.domain, tokens: { longest: '30d' } }
     const gateway = await AuthproxyProcess.start(t, { directory, settings: own })

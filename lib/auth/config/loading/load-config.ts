@@ -12,6 +12,7 @@ import { type Config, configOf } from '../config.ts'
 import { type Environment, problemPlace, readEnvironment } from '../environment.ts'
 import { foreignNames } from '../foreign-names.ts'
 import { withSecrets } from '../secret-files.ts'
+import { tokenRules } from '../setting-access.ts'
 import { settings } from '../settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
@@ -92,7 +93,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
       checkRelations(settings, found, checked.value),
       crossCheck(checked.value),
       checkAccess(checked.value),
-      checkAccess(checked.value, ['tokens', 'access'], checked.value.tokens.access ?? []),
+      checkAccess(checked.value, ['tokens', 'access'], tokenRules(checked.value)),
       whole,
     ]
     const problems = together.flatMap(found => found.problems)
