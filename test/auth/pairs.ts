@@ -304,6 +304,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
       because: 'Without its browser a session is none before the rules look at a person.',
     },
     'step-up logins': [counted],
+    'tokens of people': [
+      'tokens/tokens.ts: a watched rule lets a token pass as its person, and counts; those of tokens are enforced',
+    ],
   },
   'passthrough tokens': {
     'passthrough paths': {

@@ -92,6 +92,35 @@ t.test('`authproxy explain` names the token that a rule refused', async t => {
   t.notMatch(said, token.split('.')[2] ?? '')
 })
 
+t.test(
+  'a watched rule lets a token pass as its person, and counts; those of tokens are enforced',
+  async t => {
+    const ops = [{ groups: ['ops'] }]
+    const lab = await startTokens(t, {
+      settings: {
+        access: [
+          { path: '/ops/', allow: ops },
+          { path: '/', allow: 'signed-in' },
+        ],
+        accessEnforce: 'watch',
+        tokens: {
+          longest: '30d',
+          access: [
+            { path: '/data/', allow: ops },
+            { path: '/', allow: 'signed-in' },
+          ],
+        },
+      },
+    })
+    const ada = await lab.signIn('ada@example.org', ['staff'])
+    const token = await lab.make(ada)
+    t.equal(await lab.status(token, '/ops/x'), 200)
+    t.match(lab.logged().at(-1), { because: 'token', user: 'ada@example.org', would: 'refuse' })
+    t.equal((await lab.ask('/data/x', { Cookie: ada })).status, 200)
+    t.equal(await lab.status(token, '/data/x'), 403)
+  },
+)
+
 t.test('a record outlives a restart', async t => {
   const lab = await startTokens(t)
   const ada = await lab.signIn('ada@example.org')
