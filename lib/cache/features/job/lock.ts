@@ -7,8 +7,8 @@
  *   indexes, and only the packages are compared.
  */
 import { hash } from 'node:crypto'
+import { packageFile } from '../../archive/package-file.ts'
 import { classify } from '../../archive/path.ts'
-import { packageFile } from '../../store/upkeep/versions.ts'
 
 /** An answer in a build, as `cachesvc build show --json` says it. One without a digest is a status. */
 export interface RecordedAnswer {

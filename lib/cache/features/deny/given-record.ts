@@ -1,0 +1,159 @@
+/**
+ * The record of which client was given which package, for `cachesvc recall`.
+ *
+ * # Files
+ * `given/2026-11-29.v1` has a line for each client and package of that day (UTC), the first time it was given:
+ *
+ *     1795953600 192.0.2.17 xz-utils/xz-utils_5.6.0-0.2_amd64.deb
+ *
+ * Lines are appended once a second, so that a crash loses those of a second, and may leave a part of a line, which does not count. Files
+ * of more than `days` days ago are deleted, and the oldest ones when all have more than `mostBytes`.
+ */
+import { createReadStream } from 'node:fs'
+import { appendFile, mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
+import { repeat } from '../../../async/repeat.ts'
+import { explainError, valueUnlessMissing } from '../../../errors.ts'
+import type { Exchange } from '../../../http/message/message.ts'
+import type { Logger } from '../../../log/log.ts'
+import { recentEntries } from '../../../recent.ts'
+
+interface RecordParts {
+  readonly cacheDirectory: string
+  readonly clock: Clock
+  readonly log: Logger
+  readonly isOn: () => boolean
+}
+
+const interval: Milliseconds = 1000
+const days = 90
+const mostBytes = 128 * 1024 * 1024
+const mostWaiting = 50_000
+/** Beyond so many, a client may be noted for the same package twice a day. */
+const mostRemembered = 50_000
+
+export class GivenRecord {
+  readonly #parts: RecordParts
+  readonly #seen = recentEntries<string, true>(mostRemembered)
+  #lines: string[] = []
+  /** The day, and whether it is recorded, for which old files were last deleted. */
+  #tidied = ''
+  /** The file that ends with a whole line. */
+  #whole = ''
+  #failing = false
+  #writing: Promise<void> = Promise.resolve()
+  readonly #stop: () => void
+
+  constructor(parts: RecordParts) {
+    this.#parts = parts
+    this.#stop = repeat(parts.clock, interval, () => this.flush())
+  }
+
+  /** Notes a package that was sent to its end. A part may be the end, so that each counts. */
+  note({ request, response, complete }: Exchange): void {
+    const { status, facts: { kind, key, outcome } = {} } = response
+    if (kind !== 'pool' || typeof key !== 'string' || request.method !== 'GET') return
+    if (
+      (outcome !== 'hit' && outcome !== 'miss') ||
+      !(status === 206 || (status === 200 && complete))
+    )
+      return
+    const [path = ''] = key.split('?', 1)
+    const place = path.lastIndexOf('/', path.lastIndexOf('/') - 1) + 1
+    const line = `${request.client.address || '-'} ${path.slice(place)}\n`
+    if (this.#seen.has(line) || this.#lines.length >= mostWaiting || !this.#parts.isOn()) return
+    this.#seen.set(line, true)
+    this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${line}`)
+  }
+
+  /** Writes the lines that wait. Never rejects. */
+  flush(): Promise<void> {
+    this.#writing = this.#writing.then(async () => {
+      const lines = this.#lines.splice(0)
+      try {
+        await this.#write(lines)
+        this.#failing = false
+      } catch (error) {
+        this.#lines = [...lines, ...this.#lines].slice(0, mostWaiting)
+        const because = explainError(error)
+        if (!this.#failing)
+          this.#parts.log.warn('cannot record what clients are given', { because })
+        this.#failing = true
+      }
+    })
+    return this.#writing
+  }
+
+  async close(): Promise<void> {
+    this.#stop()
+    await this.flush()
+  }
+
+  async #write(lines: readonly string[]): Promise<void> {
+    const { clock, isOn } = this.#parts
+    const directory = join(this.#parts.cacheDirectory, directoryName)
+    const now = clock.now()
+    const path = join(directory, fileName(now))
+    const tidied = `${path} ${isOn()}`
+    if (tidied !== this.#tidied) {
+      this.#seen.clear()
+      await (isOn() ? removeOld(directory, now) : rm(directory, { recursive: true, force: true }))
+      this.#tidied = tidied
+    }
+    if (lines.length === 0 || !isOn()) return
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    // The line end completes what a crash may have left.
+    const text = `${this.#whole === path ? '' : '\n'}${lines.join('')}`
+    this.#whole = ''
+    await appendFile(path, text, { mode: 0o600 })
+    this.#whole = path
+  }
+}
+
+const directoryName = 'given'
+const suffix = '.v1'
+
+function fileName(at: Milliseconds): string {
+  return `${new Date(at).toISOString().slice(0, 10)}${suffix}`
+}
+
+async function recordFiles(directory: string): Promise<readonly string[]> {
+  const names = (await valueUnlessMissing(readdir(directory))) ?? []
+  return names
+    .filter(name => name.endsWith(suffix))
+    .sort()
+    .reverse()
+}
+
+/** Deletes files of too many days ago, and the oldest of too many bytes. */
+async function removeOld(directory: string, now: Milliseconds): Promise<void> {
+  const first = fileName(now - days * day)
+  let bytes = 0
+  for (const name of await recordFiles(directory)) {
+    const path = join(directory, name)
+    bytes += (await stat(path)).size
+    if (name < first || bytes > mostBytes) await rm(path, { force: true })
+  }
+}
+
+/** A package that a client was given. */
+export interface GivenPackage {
+  readonly client: string
+  readonly at: Milliseconds
+  /** The last directory and the name of the file. */
+  readonly file: string
+}
+
+/** Reads the record of a cache directory, the newest day first. */
+export async function* givenPackages(cacheDirectory: string): AsyncGenerator<GivenPackage> {
+  const directory = join(cacheDirectory, directoryName)
+  for (const name of await recordFiles(directory)) {
+    const lines = createInterface({ input: createReadStream(join(directory, name)) })
+    for await (const line of lines) {
+      const [, at, client, file] = /^(\d{10}) (\S+) (\S+)$/.exec(line) ?? []
+      if (client !== undefined && file !== undefined) yield { client, at: Number(at) * 1000, file }
+    }
+  }
+}
