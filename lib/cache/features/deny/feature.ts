@@ -12,7 +12,6 @@ export const denyFeature: Feature = {
       name: 'recall',
       operands: 'PACKAGE [VERSIONS]',
       summary: 'list the clients that were given a package in the last 90 days',
-      readsConfiguration: true,
       options: {},
       takes: ['json'],
       run: async ({ operands: [name = '', versions], options: { json } }, { config }) =>
