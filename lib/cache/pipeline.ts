@@ -10,8 +10,9 @@ import type { Handler, Request, Response } from '../http/message/message.ts'
 import { methodNotAllowed } from '../http/server/router.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import {
-  noSnapshotResponse,
+  failedResponse,
   originStatusResponse,
+  reasonPhrase,
   refusedResponse,
   tooManyConnectionsResponse,
   withoutFileResponse,
@@ -84,7 +85,11 @@ function ofItsDay(
   const { file } = admitted
   return continueWhenReady(fileOfItsDay(file, parts.suites), found =>
     'sentence' in found
-      ? noSnapshotResponse({ request, file }, found.sentence)
+      ? failedResponse({ request, file }, 'no-snapshot', {
+          status: 404,
+          sentence: found.sentence,
+          reason: reasonPhrase(found.sentence),
+        })
       : unlessRefused(request, found === file ? admitted : { ...admitted, file: found }, parts),
   )
 }

@@ -215,15 +215,6 @@ export function withoutFileResponse(asked: Asked, because: keyof typeof withoutF
   return failedResponse(asked, because, { status, reason, sentence })
 }
 
-/** The response when the wanted generation of a suite is not there. */
-export function noSnapshotResponse(asked: Asked, sentence: string): Response {
-  return failedResponse(asked, 'no-snapshot', {
-    status: 404,
-    sentence,
-    reason: reasonPhrase(sentence),
-  })
-}
-
 /** The response when there is no file to give. */
 export function failedResponse(
   { request, file }: Asked,
