@@ -2,6 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readDenyFiles } from '../../../../lib/cache/features/deny/rows.ts'
+import { packageRoot } from '../../../../lib/package.ts'
+import { blocksIn } from '../../../fixtures/documents/blocks.ts'
 
 const directory = t.testdir()
 
@@ -38,6 +40,16 @@ t.test('rows in YAML', async t => {
   ])
   t.strictSame(await read('# nothing yet\n'), [])
   t.strictSame(await read('[]'), [])
+})
+
+t.test('the rows of the document', async t => {
+  const rows = blocksIn(packageRoot()).find(
+    ({ path, language }) => path === 'docs/deny.md' && language === 'yaml',
+  )
+  t.match(await read(rows?.text ?? ''), [
+    { package: 'xz-utils' },
+    { source: true, ranges: { length: 2 } },
+  ])
 })
 
 t.test('what is wrong, and where', async t => {
