@@ -91,6 +91,25 @@ t.test('all else is 404 with what to do, and never other bytes', async t => {
   await cache.command({ do: 'remove', of: origin.url(`/${release}`) })
 })
 
+t.test('offline, with HEAD and with a range', async t => {
+  const archive = await changingArchive(t, { settings })
+  const { release, index, cache, origin } = archive
+  const files = await archive.ofDay(1)
+  archive.serve(files)
+  await archive.until('1', t)
+  archive.serve(await archive.ofDay(2))
+  await archive.until('2', t)
+  await cache.reload({ ...settings, offline: true })
+  const place = `/_cachesvc/pinned/${digestOf(files, release)}/127.0.0.1:${origin.port}`
+  for (const path of [release, index]) {
+    const content = files.get(path) ?? Buffer.alloc(0)
+    const head = await cache.head(`${place}/${path}`)
+    t.equal(head.fields.get('Content-Length'), String(content.length), path)
+    const part = await cache.get(`${place}/${path}`, { Range: 'bytes=2-5' })
+    t.strictSame([part.status, part.content], [206, content.subarray(2, 6)], path)
+  }
+})
+
 t.test('what a delay keeps from clients is not there for a pin', async t => {
   const archives = { debian: { delay: '72h', except: [] } }
   const archive = (await changingArchives(t, { settings, archives }))('debian')

@@ -68,7 +68,7 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
           `The Release file ${pinned ? 'with this SHA-256' : 'of that day'} does not name this file.`,
         )
       if (kind === 'release' && content !== undefined && !has(content.digest))
-        return without('This Release file is not stored any more: see suites.snapshot_days.')
+        return without('This Release file is no longer stored: see suites.snapshot_days.')
       return { key: found }
     })
   }

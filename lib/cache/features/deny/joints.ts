@@ -29,7 +29,7 @@ export async function joints(core: Core): Promise<Joints> {
           ? []
           : [
               {
-                text: `the list of denied packages is that of before: ${list.problem}`,
+                text: `an earlier list of denied packages is in force: ${list.problem}`,
                 upkeep: true,
               },
             ],

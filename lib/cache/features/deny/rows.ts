@@ -47,7 +47,7 @@ const check = checkSettings(
     source: setting(boolean, false).says(),
     versions: optionalSetting(oneOrMore(range, 'ranges')).says(),
     architecture: optionalSetting(text).says(),
-    reason: requiredSetting(text, 'say why, because clients are told').says(),
+    reason: requiredSetting(text, 'say why: apt prints it').says(),
     until: optionalSetting(calendarDay).says(),
   }).says(),
 )

@@ -96,6 +96,27 @@ t.test('no spelling of a name leads around it, and no other way to ask', async t
     t.equal((await cache.get(path)).status, 403, path)
 })
 
+t.test('whatever a request has with it, with any answer that is near, and offline', async t => {
+  const { get, cache, origin, path, settings } = await denying(t, '')
+  t.equal((await get(bad)).status, 200)
+  await writeFile(path, row)
+  const ask = async (fields: Readonly<Record<string, string>>) =>
+    (await cache.get(origin.url(bad), fields)).status
+  for (const more of [{}, { offline: true }, { passthrough_domains: ['127.0.0.1'] }]) {
+    t.strictSame(await cache.reload({ ...settings, ...more }), [])
+    await cache.until(async () => (await ask({})) === 403)
+    for (const fields of [
+      { Range: 'bytes=0-1' },
+      { 'If-None-Match': '"1"' },
+      { 'Cache-Control': 'no-cache' },
+      { 'Cache-Control': 'only-if-cached' },
+      { Accept: 'text/html', Cookie: 'a=b' },
+      { Authorization: 'Basic eA==' },
+    ])
+      t.equal(await ask(fields), 403, JSON.stringify([more, fields]))
+  }
+})
+
 t.test('a build does not give what it has recorded', async t => {
   const { cache, origin, path, get, settings } = await denying(t, '')
   await cache.command({ do: 'build', act: 'record', name: 'b' })
@@ -119,7 +140,7 @@ t.test('a file that cannot be used: the earlier list stays, with one warning', a
   t.equal((await get(bad)).status, 403)
   t.match(
     (await cache.get('/_cachesvc/cache')).text,
-    /the list of denied packages is that of before/,
+    /an earlier list of denied packages is in force/,
   )
   await rm(path)
   await cache.until(() => warnings().length > 1)

@@ -72,6 +72,17 @@ t.test('who was given a package, a hit or a miss, whole or in parts', async t =>
   )
 })
 
+t.test('what a build gives is recorded as well', async t => {
+  const { cache, clock, ask, clients } = await cacheWith(t)
+  await cache.command({ do: 'build', act: 'record', name: 'b' })
+  const inBuild = `Proxy-Authorization: Basic ${Buffer.from('build:b').toString('base64')}\r\n`
+  await ask(2, bad, 'GET', inBuild)
+  await cache.command({ do: 'build', act: 'lock', name: 'b' })
+  await ask(3, bad, 'GET', inBuild)
+  clock.advance(1000)
+  await cache.until(async () => (await clients()).length === 2)
+})
+
 t.test('recall false: nothing is recorded, and what was is deleted', async t => {
   const { cache, clock, ask, clients } = await cacheWith(t)
   await ask(2, bad)
