@@ -12,7 +12,8 @@
  *   absolute-form, with two or three slashes. In origin-form the first segment is `HTTPS`.
  * - In an intercepted tunnel, the client talks to an https origin and knows of no proxy. So every path belongs to the origin, and Host
  *   has to be the host of the tunnel (RFC 9110 section 7.4), because the certificate has that name.
- * - Below `/_cachesvc/snapshot/` and a date, or `/_cachesvc/pinned/` and a SHA-256, the path is like that of a sources.list whose URLs begin with the address of the proxy.
+ * - Below `/_cachesvc/snapshot/` and a date, or `/_cachesvc/pinned/` and a SHA-256, the path is like that of a sources.list whose URLs
+ *   begin with the address of the proxy.
  *   `apt --snapshot` puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes. Paths below
  *   `/_cachesvc/build/` and the name of a build have the same form.
  * - asterisk-form asks about the proxy itself. Load balancers check it so.
@@ -218,7 +219,8 @@ const fileSuffixes: ReadonlySet<string> = new Set([
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const [, , kind, name = '', rest = ''] = WITHIN.exec(target.path) ?? []
   if (kind === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
-  const asOf = kind === 'snapshot' ? endOf(name) : digestIn(kind, name)
+  const digest = /^[0-9a-f]{64}$/.exec(name.toLowerCase())?.[0]
+  const asOf = kind === 'snapshot' ? endOf(name) : kind === 'pinned' ? digest : undefined
   if (kind === 'snapshot' && asOf === undefined) return refusals.date
   if (kind === 'pinned' && asOf === undefined) return refusals.pin
   const asked = fromOwnPath({ ...target, path: rest }, userinfo)
@@ -228,12 +230,6 @@ function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
 
 /** A path such as `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` or `/_cachesvc/build/NAME/archive.example.org/debian/…`. */
 const WITHIN = new RegExp(`^(${operationsPrefix}/+(snapshot|pinned|build)/+([^/]*))(.*)$`, 's')
-
-/** The SHA-256 of a pinned path; undefined for another text and for other paths. */
-function digestIn(kind: string | undefined, name: string): string | undefined {
-  const digest = name.toLowerCase()
-  return kind === 'pinned' && /^[0-9a-f]{64}$/.test(digest) ? digest : undefined
-}
 
 /** The part of a snapshot's or a build's path before the host; empty for other paths. */
 export function placeWithinOwn(path: string): string {

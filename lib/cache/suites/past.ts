@@ -5,20 +5,17 @@
 import type { Clock } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
 import { type ArchivePath, decodedUrl } from '../archive/path.ts'
-import { rootsOf } from '../archive/suite-layout.ts'
 import type { WantedGeneration } from '../request/request-target.ts'
 import {
-  baseOf,
   byHashPath,
   type Content,
   type Generation,
   generationAt,
   generationOf,
   keyIn,
-  releaseIn,
   releasesOf,
 } from './generation.ts'
-import type { AdoptedSuites, KnownSuites } from './known-suites.ts'
+import type { AdoptedSuites } from './known-suites.ts'
 import { clockTolerance } from './policy.ts'
 import { pathName } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -45,8 +42,8 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
     if (!pinned && asOf > clock.now() + clockTolerance)
       return { sentence: 'This date is in the future.' }
     const name = decodedUrl(key) ?? ''
-    if (kind === 'by-hash' || (kind === 'pool' && (!pinned || isPinned(name, asOf, known))))
-      return { key }
+    const isKept = !pinned || known.all.some(one => generationOf(one, asOf) !== undefined)
+    if (kind === 'by-hash' || (kind === 'pool' && isKept)) return { key }
     const without = (sentence: string): AsOf =>
       pinned || changing.has(kind) ? { sentence } : { key }
     const { suite, path = '' } = known.above(name) ?? {}
@@ -62,12 +59,12 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
     }
     return continueWhenReady(contentOf(generation, path, tables), content => {
       if (content === 'unreadable') return without('The disk fails; try again later.')
+      // The other form of the pinned Release file is another content.
+      const isOther = kind === 'release' && pinned && !/gpg$/.test(path) && content?.digest !== asOf
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
-      if (found === undefined || (kind === 'release' && pinned && !isOwn(path, asOf, generation)))
-        return without(
-          `The Release file ${pinned ? 'with this SHA-256' : 'of that day'} does not name this file.`,
-        )
-      if (kind === 'release' && content !== undefined && !has(content.digest))
+      if (found === undefined || isOther)
+        return without('The Release file of that generation does not name this file.')
+      if (kind === 'release' && !has(content?.digest ?? ''))
         return without('This Release file is no longer stored: see suites.snapshot_days.')
       return { key: found }
     })
@@ -76,20 +73,6 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
 
 const notPinned =
   'No Release file with this SHA-256 is kept here: set suites.snapshot_days, and let a client update through this cache while the archive has it.'
-
-/** Whether a Release file of the archive that has this package is pinned. */
-function isPinned(name: string, release: string, known: KnownSuites): boolean {
-  return known.all.some(
-    suite =>
-      generationOf(suite, release) !== undefined &&
-      rootsOf(baseOf(suite)).some(root => name.startsWith(`${root}/`)),
-  )
-}
-
-/** Whether a path of a Release file or its signature is that of the pinned Release file, and not of its twin. */
-function isOwn(path: string, pinned: string, generation: Generation): boolean {
-  return path.replace(/\.gpg$/, '') === releaseIn(generation, pinned)?.name
-}
 
 function contentOf(generation: Generation, path: string, tables: Tables): OfDay | Promise<OfDay> {
   const { release, contents } = generation

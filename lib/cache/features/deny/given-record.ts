@@ -30,45 +30,39 @@ interface RecordParts {
 const interval: Milliseconds = 1000
 const days = 90
 const mostBytes = 128 * 1024 * 1024
-const mostWaiting = 50_000
-/** Beyond so many, a client may be noted for the same package twice a day. */
-const mostRemembered = 50_000
+/** The most lines that wait; and beyond so many, a client may be noted for the same package twice a day. */
+const most = 50_000
 
 export class GivenRecord {
   readonly #parts: RecordParts
-  readonly #seen = recentEntries<string, true>(mostRemembered)
+  readonly #directory: string
+  readonly #seen = recentEntries<string, true>(most)
   #lines: string[] = []
-  /** The day, and whether it is recorded, for which old files were last deleted. */
+  /** The file of the day, and whether it is recorded, for which old files were last deleted. */
   #tidied = ''
-  /** The file that ends with a whole line. */
-  #whole = ''
   #failing = false
   #writing: Promise<void> = Promise.resolve()
   readonly #stop: () => void
 
   constructor(parts: RecordParts) {
     this.#parts = parts
+    this.#directory = join(parts.cacheDirectory, directoryName)
     this.#stop = repeat(parts.clock, interval, () => this.flush())
   }
 
-  /** Notes a package that was sent to its end. A part may be the end, so that each counts. */
-  note({ request, response, complete }: Exchange): void {
-    const { status, facts: { kind, key, outcome } = {} } = response
-    if (kind !== 'pool' || typeof key !== 'string' || request.method !== 'GET') return
-    if (
-      (outcome !== 'hit' && outcome !== 'miss') ||
-      !(status === 206 || (status === 200 && complete))
-    )
-      return
-    const [path = ''] = key.split('?', 1)
-    const place = path.lastIndexOf('/', path.lastIndexOf('/') - 1) + 1
-    const line = `${request.client.address || '-'} ${path.slice(place)}\n`
-    if (this.#seen.has(line) || this.#lines.length >= mostWaiting || !this.#parts.isOn()) return
+  /** Notes a package that was sent whole, or a part of it, which may be its end. */
+  note({ request, response: { status, facts = {} }, complete }: Exchange): void {
+    const { kind, key, outcome } = facts
+    if (kind !== 'pool' || (outcome !== 'hit' && outcome !== 'miss') || !this.#parts.isOn()) return
+    if (request.method !== 'GET' || !(status === 206 || (status === 200 && complete))) return
+    const [tail] = /[^/?]*\/[^/?]*(?=$|\?)/.exec(String(key)) ?? []
+    const line = `${request.client.address || '-'} ${tail}\n`
+    if (this.#seen.has(line) || this.#lines.length >= most) return
     this.#seen.set(line, true)
     this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${line}`)
   }
 
-  /** Writes the lines that wait. Never rejects. */
+  /** Writes the lines that wait. Those that cannot be written wait on. Never rejects. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(async () => {
       const lines = this.#lines.splice(0)
@@ -76,10 +70,9 @@ export class GivenRecord {
         await this.#write(lines)
         this.#failing = false
       } catch (error) {
-        this.#lines = [...lines, ...this.#lines].slice(0, mostWaiting)
-        const because = explainError(error)
-        if (!this.#failing)
-          this.#parts.log.warn('cannot record what clients are given', { because })
+        this.#lines = [...lines, ...this.#lines].slice(0, most)
+        const about = { because: explainError(error) }
+        if (!this.#failing) this.#parts.log.warn('cannot record what clients are given', about)
         this.#failing = true
       }
     })
@@ -93,22 +86,30 @@ export class GivenRecord {
 
   async #write(lines: readonly string[]): Promise<void> {
     const { clock, isOn } = this.#parts
-    const directory = join(this.#parts.cacheDirectory, directoryName)
-    const now = clock.now()
-    const path = join(directory, fileName(now))
-    const tidied = `${path} ${isOn()}`
-    if (tidied !== this.#tidied) {
+    const directory = this.#directory
+    const path = join(directory, fileName(clock.now()))
+    const isNew = this.#tidied !== `${path} ${isOn()}`
+    if (isNew) {
       this.#seen.clear()
-      await (isOn() ? removeOld(directory, now) : rm(directory, { recursive: true, force: true }))
-      this.#tidied = tidied
+      await (isOn() ? this.#removeOld() : rm(directory, { recursive: true, force: true }))
     }
-    if (lines.length === 0 || !isOn()) return
-    await mkdir(directory, { recursive: true, mode: 0o700 })
-    // The line end completes what a crash may have left.
-    const text = `${this.#whole === path ? '' : '\n'}${lines.join('')}`
-    this.#whole = ''
-    await appendFile(path, text, { mode: 0o600 })
-    this.#whole = path
+    if (isOn() && (isNew || lines.length > 0)) {
+      await mkdir(directory, { recursive: true, mode: 0o700 })
+      // The line end completes what a crash may have left.
+      await appendFile(path, (isNew ? '\n' : '') + lines.join(''), { mode: 0o600 })
+    }
+    this.#tidied = `${path} ${isOn()}`
+  }
+
+  /** Deletes files of too many days ago, and the oldest of too many bytes. */
+  async #removeOld(): Promise<void> {
+    const first = fileName(this.#parts.clock.now() - days * day)
+    let bytes = 0
+    for (const name of await recordFiles(this.#directory)) {
+      const path = join(this.#directory, name)
+      bytes += (await stat(path)).size
+      if (name < first || bytes > mostBytes) await rm(path, { force: true })
+    }
   }
 }
 
@@ -119,23 +120,13 @@ function fileName(at: Milliseconds): string {
   return `${new Date(at).toISOString().slice(0, 10)}${suffix}`
 }
 
+/** The names of the files, the newest day first. */
 async function recordFiles(directory: string): Promise<readonly string[]> {
   const names = (await valueUnlessMissing(readdir(directory))) ?? []
   return names
     .filter(name => name.endsWith(suffix))
     .sort()
     .reverse()
-}
-
-/** Deletes files of too many days ago, and the oldest of too many bytes. */
-async function removeOld(directory: string, now: Milliseconds): Promise<void> {
-  const first = fileName(now - days * day)
-  let bytes = 0
-  for (const name of await recordFiles(directory)) {
-    const path = join(directory, name)
-    bytes += (await stat(path)).size
-    if (name < first || bytes > mostBytes) await rm(path, { force: true })
-  }
 }
 
 /** A package that a client was given. */
@@ -146,12 +137,11 @@ export interface GivenPackage {
   readonly file: string
 }
 
-/** Reads the record of a cache directory, the newest day first. */
+/** Reads the record of a cache directory. */
 export async function* givenPackages(cacheDirectory: string): AsyncGenerator<GivenPackage> {
   const directory = join(cacheDirectory, directoryName)
   for (const name of await recordFiles(directory)) {
-    const lines = createInterface({ input: createReadStream(join(directory, name)) })
-    for await (const line of lines) {
+    for await (const line of createInterface(createReadStream(join(directory, name)))) {
       const [, at, client, file] = /^(\d{10}) (\S+) (\S+)$/.exec(line) ?? []
       if (client !== undefined && file !== undefined) yield { client, at: Number(at) * 1000, file }
     }
