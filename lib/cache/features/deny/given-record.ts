@@ -18,7 +18,6 @@ import { repeat } from '../../../async/repeat.ts'
 import { explainError, valueUnlessMissing } from '../../../errors.ts'
 import type { Exchange } from '../../../http/message/message.ts'
 import type { Logger } from '../../../log/log.ts'
-import { recentEntries } from '../../../recent.ts'
 
 interface RecordParts {
   readonly cacheDirectory: string
@@ -36,7 +35,9 @@ const most = 50_000
 export class GivenRecord {
   readonly #parts: RecordParts
   readonly #directory: string
-  readonly #seen = recentEntries<string, true>(most)
+  /** The clients that are noted for a key. */
+  readonly #seen = new Map<string, Set<string>>()
+  #seenClients = 0
   #lines: string[] = []
   /** The file of the day, and whether it is recorded, for which old files were last deleted. */
   #tidied = ''
@@ -53,13 +54,22 @@ export class GivenRecord {
   /** Notes a package that was sent whole, or a part of it, which may be its end. */
   note({ request, response: { status, facts = {} }, complete }: Exchange): void {
     const { kind, key, outcome } = facts
-    if (kind !== 'pool' || (outcome !== 'hit' && outcome !== 'miss') || !this.#parts.isOn()) return
-    if (request.method !== 'GET' || !(status === 206 || (status === 200 && complete))) return
-    const [tail] = /[^/?]*\/[^/?]*(?=$|\?)/.exec(String(key)) ?? []
-    const line = `${request.client.address || '-'} ${tail}\n`
-    if (this.#seen.has(line) || this.#lines.length >= most) return
-    this.#seen.set(line, true)
-    this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${line}`)
+    const { address } = request.client
+    if (kind !== 'pool' || typeof key !== 'string' || request.method !== 'GET') return
+    const seen = this.#seen.get(key)
+    if (seen?.has(address) === true || this.#lines.length >= most || !this.#parts.isOn()) return
+    if (outcome !== 'hit' && outcome !== 'miss') return
+    if (!(status === 206 || (status === 200 && complete))) return
+    if (this.#seenClients >= most) this.#forget()
+    this.#seenClients += 1
+    this.#seen.set(key, (seen ?? new Set()).add(address))
+    const [tail] = /[^/?]*\/[^/?]*(?=$|\?)/.exec(key) ?? []
+    this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}\n`)
+  }
+
+  #forget(): void {
+    this.#seen.clear()
+    this.#seenClients = 0
   }
 
   /** Writes the lines that wait. Those that cannot be written wait on. Never rejects. */
@@ -90,7 +100,7 @@ export class GivenRecord {
     const path = join(directory, fileName(clock.now()))
     const isNew = this.#tidied !== `${path} ${isOn()}`
     if (isNew) {
-      this.#seen.clear()
+      this.#forget()
       await (isOn() ? this.#removeOld() : rm(directory, { recursive: true, force: true }))
     }
     if (isOn() && (isNew || lines.length > 0)) {
