@@ -18,8 +18,8 @@ const codeNames: Readonly<Record<string, string>> = {
   ...{ '20.04': 'focal', '22.04': 'jammy', '24.04': 'noble', '26.04': 'resolute' },
 }
 
-/** The most ranges of a package in an advisory. */
-const mostRanges = 1000
+/** The most ranges that are made of those of several releases. */
+const mostRanges = 10_000
 
 /** The rows of advisories; undefined when the value is none. What makes no sense in them is left out. */
 export function advisoryRows(value: unknown): readonly DenyRow[] | undefined {
@@ -28,9 +28,11 @@ export function advisoryRows(value: unknown): readonly DenyRow[] | undefined {
   if (isRecord(first) && Array.isArray(first['affected']) && Array.isArray(listed)) {
     return listed.filter(isRecord).flatMap(osvRows)
   }
-  const vulnerabilities = isRecord(value) ? Object.values(value).find(isRecord) : undefined
-  const one = vulnerabilities && Object.values(vulnerabilities).find(isRecord)
-  return isRecord(value) && isRecord(one?.['releases']) ? trackerRows(value) : undefined
+  const [, vulnerabilities] = membersOf(value)[0] ?? []
+  const [, one] = membersOf(vulnerabilities)[0] ?? []
+  return isRecord(value) && isRecord(one) && isRecord(one['releases'])
+    ? trackerRows(value)
+    : undefined
 }
 
 type Releases = ReadonlyMap<string, readonly VersionRange[]>
@@ -76,29 +78,32 @@ function osvRanges({ ranges, versions }: JsonObject): readonly VersionRange[] {
 }
 
 function trackerRows(tracker: JsonObject): readonly DenyRow[] {
-  return Object.entries(tracker).flatMap(([name, vulnerabilities]) =>
-    Object.entries(isRecord(vulnerabilities) ? vulnerabilities : {}).flatMap(([id, about]) => {
+  return membersOf(tracker).flatMap(([name, vulnerabilities]) =>
+    membersOf(vulnerabilities).flatMap(([id, about]) => {
       const { releases, description } = isRecord(about) ? about : {}
-      const ranges = new Map<string, readonly VersionRange[]>()
-      for (const [release, state] of Object.entries(isRecord(releases) ? releases : {})) {
+      const ranges = membersOf(releases).map(([release, state]) => {
         const { status, fixed_version: fixed } = isRecord(state) ? state : {}
         const end = fixed === '0' ? undefined : parseRange(`<< ${fixed}`)
-        ranges.set(release, status === 'open' ? [[]] : status === 'resolved' && end ? [end] : [])
-      }
+        const resolved = status === 'resolved' && end !== undefined ? [end] : []
+        return [release, status === 'open' ? [[]] : resolved] as const
+      })
       const text = typeof description === 'string' ? `${id}: ${description}` : id
-      return rowOf(name, ranges, text)
+      return rowOf(name, new Map(ranges), text)
     }),
   )
+}
+
+function membersOf(value: unknown): ReadonlyArray<[string, unknown]> {
+  return isRecord(value) ? Object.entries(value) : []
 }
 
 /** The row of one package; none when no release of it is affected. */
 function rowOf(name: string, byRelease: Releases, reason: string): readonly DenyRow[] {
   const affected = [...byRelease.values()].filter(ranges => ranges.length > 0)
-  if (affected.length === 0 || affected.flat().length > mostRanges) return []
-  // The ranges that all of these releases have in common.
-  const ranges = affected.reduce<readonly VersionRange[]>(
-    (all, next) => (all.length > mostRanges ? all : all.flatMap(a => next.map(b => [...a, ...b]))),
-    [[]],
+  if (affected.length === 0) return []
+  // The ranges that all of these releases have in common. When those are too many, the first releases decide.
+  const ranges = affected.reduce((all, next) =>
+    all.length * next.length > mostRanges ? all : all.flatMap(a => next.map(b => [...a, ...b])),
   )
   return [{ package: name, source: true, ranges, byRelease, reason: reason.slice(0, 200) }]
 }

@@ -3,7 +3,7 @@
  */
 import { stopStep } from '../../../daemon.ts'
 import { countOf } from '../../../figures.ts'
-import type { PageSection } from '../../operations/sources.ts'
+import type { FeatureReport } from '../../operations/sources.ts'
 import type { Core, Joints } from '../feature.ts'
 import { DenyList } from './deny-list.ts'
 import { GivenRecord } from './given-record.ts'
@@ -23,26 +23,7 @@ export async function joints(core: Core): Promise<Joints> {
       if (exchange.response.facts?.['because'] === 'deny') denied.add({})
       record.note(exchange)
     },
-    report: {
-      cautions: () =>
-        list.problem === undefined
-          ? []
-          : [
-              {
-                text: `an earlier list of denied packages is in force: ${list.problem}`,
-                upkeep: true,
-              },
-            ],
-      status: () => {
-        const rows = countOf(list.rows.length, 'row')
-        if (rules().config.deny.length === 0) return undefined
-        return {
-          members: { denied: list.rows.map(rowText) },
-          lines: [{ name: 'Denied', text: rows }],
-        }
-      },
-      sections: () => (rules().config.deny.length === 0 ? [] : [section(list.rows)]),
-    },
+    report: reportOf(list, () => rules().config.deny.length > 0),
     stops: [
       { when: 'work', step: stopStep('stop reading the deny list', 1000, () => list.close()) },
       { when: 'last', step: stopStep('write what clients were given', 5000, () => record.close()) },
@@ -53,14 +34,31 @@ export async function joints(core: Core): Promise<Joints> {
 /** The most rows on the cache page. */
 const mostShown = 100
 
-function section(rows: readonly DenyRow[]): PageSection {
-  const more = rows.length - mostShown
+function reportOf(list: DenyList, isSet: () => boolean): FeatureReport {
+  const rowsText = () => countOf(list.rows.length, 'row')
   return {
-    id: 'denied',
-    title: 'Denied packages',
-    paragraphs: [`${countOf(rows.length, 'row')} of \`deny\`: these packages are answered 403.`],
-    remarks: more > 0 ? [`${countOf(more, 'more row')}: cachesvc status --json has them all.`] : [],
-    rows: rows.slice(0, mostShown).map(row => ({ name: row.package, text: rowText(row) })),
+    cautions: () => {
+      const text = `an earlier list of denied packages is in force: ${list.problem}`
+      return list.problem === undefined ? [] : [{ text, upkeep: true }]
+    },
+    status: () =>
+      isSet()
+        ? {
+            members: { denied: list.rows.map(rowText) },
+            lines: [{ name: 'Denied', text: rowsText() }],
+          }
+        : undefined,
+    sections: () => {
+      const more = list.rows.length - mostShown
+      const section = {
+        id: 'denied',
+        title: 'Denied packages',
+        paragraphs: [`${rowsText()} of \`deny\`: these packages are answered 403.`],
+        remarks: more > 0 ? [`${countOf(more, 'more row')}: see cachesvc status --json.`] : [],
+        rows: list.rows.slice(0, mostShown).map(row => ({ name: row.package, text: rowText(row) })),
+      }
+      return isSet() ? [section] : []
+    },
   }
 }
 
@@ -69,6 +67,6 @@ function rowText({ package: name, source, ranges, architecture, reason, until }:
     range.map(({ relation, version }) => `${relation} ${version}`).join(', '),
   )
   const end = until === undefined ? '' : ` (before ${new Date(until).toISOString().slice(0, 10)})`
-  const what = [source && 'source', name, ...versions, architecture].filter(Boolean)
+  const what = [source && 'source', name, versions.join('; '), architecture].filter(Boolean)
   return `${what.join(' ')}: ${reason}${end}`
 }

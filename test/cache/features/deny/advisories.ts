@@ -95,5 +95,5 @@ t.test('what is no advisory, and what is made to be one', async t => {
     package: { ecosystem: `Debian:${release}`, name: 'hello' },
     versions: Array.from({ length: 100 }, (_, n) => `${n}`),
   }))
-  t.ok((advisoryRows({ id: 'X', affected: many })?.[0]?.ranges.length ?? 0) < 1_000_000)
+  t.equal(advisoryRows({ id: 'X', affected: many })?.[0]?.ranges.length, 10_000)
 })
