@@ -181,7 +181,9 @@ export class DenyList {
   async #readAgain(): Promise<void> {
     const { rules, clock, log } = this.#parts
     const { signal } = this.#closing
-    const thread = { task: rules().config.deny, heapMegabytes: 512, signal }
+    const { deny } = rules().config
+    if (deny.length === 0) return this.#use([])
+    const thread = { task: deny, heapMegabytes: 512, signal }
     const program = new URL('./rows.js', import.meta.url)
     const limits = { clock, longest: longestReading }
     const found = await answerOfThread<DenyRows>(program, thread, limits).catch(
