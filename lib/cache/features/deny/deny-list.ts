@@ -41,18 +41,13 @@ const longestReading: Milliseconds = 60_000
 const longestLookUp: Milliseconds = 20_000
 const mostLookedUp = 20
 
-/** The rows that may deny a file. */
-interface FileRows {
-  readonly named: NamedPackage
-  readonly rows: readonly DenyRow[]
-}
-
 export class DenyList {
   readonly #parts: DenyParts
   readonly #closing = new AbortController()
   #rows: readonly DenyRow[] = []
   #byName: ReadonlyMap<string, readonly DenyRow[]> = new Map()
-  #ofFiles = new WeakMap<FileDestination, FileRows | 'none'>()
+  /** The rows that may deny a file. */
+  #ofFiles = new WeakMap<FileDestination, readonly DenyRow[]>()
   /** The versions of listed packages by the paths of their files, for a Release file. */
   readonly #versions = recentEntries<string, Promise<ReadonlyMap<string, string>>>(mostLookedUp)
   /** What is wrong with the files now. */
@@ -91,43 +86,42 @@ export class DenyList {
   readonly refuse: RefuseFile = file => {
     let found = this.#ofFiles.get(file)
     if (found === undefined) {
-      found = this.#rowsOf(file)
+      found = this.#rowsOf(packageNamed(file.uri.path))
       this.#ofFiles.set(file, found)
     }
-    const rows = found === 'none' ? [] : found.rows.filter(this.#isInForce)
-    if (found === 'none' || rows.length === 0) return undefined
-    const { named } = found
+    const rows = found.length === 0 ? found : found.filter(this.#isInForce)
+    const named = rows.length === 0 ? undefined : packageNamed(file.uri.path)
+    if (named === undefined) return undefined
     const certain = rows.find(
       ({ byRelease, ranges }) =>
         byRelease === undefined && mayBeWithin(named.version, ranges) === true,
     )
     return certain === undefined
-      ? this.#judge(file, { named, rows })
+      ? this.#judge(file, named, rows)
       : refusalBy(certain, named, named.version)
   }
 
   readonly #isInForce = ({ until = Number.POSITIVE_INFINITY }: DenyRow): boolean =>
     this.#parts.clock.now() < until
 
-  #rowsOf({ uri }: FileDestination): FileRows | 'none' {
-    const named = this.#byName.size === 0 ? undefined : packageNamed(uri.path)
-    if (named === undefined) return 'none'
+  #rowsOf(named: NamedPackage | undefined): readonly DenyRow[] {
+    if (named === undefined) return []
     const { name, directory, version, architecture } = named
-    const rows = [...new Set([name, directory])]
+    return [...new Set([name, directory])]
       .flatMap(listed => this.#byName.get(listed) ?? [])
       .filter(
-        row =>
-          row.package === (row.source ? directory : name) &&
-          (row.architecture ?? architecture) === architecture &&
-          mayBeWithin(version, [row.ranges, ...(row.byRelease?.values() ?? [])].flat()) !== false,
+        ({ source, architecture: only = architecture, ranges, byRelease, ...row }) =>
+          row.package === (source ? directory : name) &&
+          only === architecture &&
+          mayBeWithin(version, [ranges, ...(byRelease?.values() ?? [])].flat()) !== false,
       )
-    return rows.length === 0 ? 'none' : { named, rows }
   }
 
   /** Decides by what the suites know of the file. */
   async #judge(
     { key, archive }: FileDestination,
-    { named, rows }: FileRows,
+    named: NamedPackage,
+    rows: readonly DenyRow[],
   ): Promise<Refusal | undefined> {
     const client = { address: '', port: 0 }
     const must = await this.#parts.suites.mustBe({ key, archive, client, stored: undefined })
