@@ -83,7 +83,12 @@ t.test('apt installs what a Release file names', { skip: noLab || peerUnderTest 
   const download = await apt.download('alpha', 'zeta')
   t.equal(download.code, 0, report(download))
   t.match(download.output, /alpha .*1\.0/)
-  const other = await (await pinned('other', digest.replace(/^./, first => (first === '0' ? '1' : '0')))).update('--error-on=any')
+  const other = await (
+    await pinned(
+      'other',
+      digest.replace(/^./, first => (first === '0' ? '1' : '0')),
+    )
+  ).update('--error-on=any')
   t.equal(other.code, 100)
   t.match(other.output, /404 +No Release file with this SHA-256 is kept here/, report(other))
 })

@@ -34,11 +34,10 @@ const most = 50_000
 
 export class GivenRecord {
   readonly #parts: RecordParts
-  readonly #directory: string
   /** The clients that are noted for a key. */
   readonly #seen = new Map<string, Set<string>>()
   #seenClients = 0
-  #lines: string[] = []
+  readonly #lines: string[] = []
   /** The file of the day, and whether it is recorded, for which old files were last deleted. */
   #tidied = ''
   #failing = false
@@ -47,7 +46,6 @@ export class GivenRecord {
 
   constructor(parts: RecordParts) {
     this.#parts = parts
-    this.#directory = join(parts.cacheDirectory, directoryName)
     this.#stop = repeat(parts.clock, interval, () => this.flush())
   }
 
@@ -56,13 +54,13 @@ export class GivenRecord {
     const { kind, key, outcome } = facts
     const { address } = request.client
     if (kind !== 'pool' || typeof key !== 'string' || request.method !== 'GET') return
-    const seen = this.#seen.get(key)
-    if (seen?.has(address) === true || this.#lines.length >= most || !this.#parts.isOn()) return
-    if (outcome !== 'hit' && outcome !== 'miss') return
-    if (!(status === 206 || (status === 200 && complete))) return
+    const seen = this.#seen.get(key) ?? new Set()
+    if (seen.has(address) || this.#lines.length >= most || !this.#parts.isOn()) return
+    const wasSent = status === 206 || (status === 200 && complete)
+    if (!wasSent || (outcome !== 'hit' && outcome !== 'miss')) return
     if (this.#seenClients >= most) this.#forget()
     this.#seenClients += 1
-    this.#seen.set(key, (seen ?? new Set()).add(address))
+    this.#seen.set(key, seen.add(address))
     const [tail] = /[^/?]*\/[^/?]*(?=$|\?)/.exec(key) ?? []
     this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}\n`)
   }
@@ -75,16 +73,10 @@ export class GivenRecord {
   /** Writes the lines that wait. Those that cannot be written wait on. Never rejects. */
   flush(): Promise<void> {
     this.#writing = this.#writing.then(async () => {
-      const lines = this.#lines.splice(0)
-      try {
-        await this.#write(lines)
-        this.#failing = false
-      } catch (error) {
-        this.#lines = [...lines, ...this.#lines].slice(0, most)
-        const about = { because: explainError(error) }
-        if (!this.#failing) this.#parts.log.warn('cannot record what clients are given', about)
-        this.#failing = true
-      }
+      const failed = await this.#write().then(() => undefined, explainError)
+      if (failed !== undefined && !this.#failing)
+        this.#parts.log.warn('cannot record what clients are given', { because: failed })
+      this.#failing = failed !== undefined
     })
     return this.#writing
   }
@@ -94,32 +86,36 @@ export class GivenRecord {
     await this.flush()
   }
 
-  async #write(lines: readonly string[]): Promise<void> {
-    const { clock, isOn } = this.#parts
-    const directory = this.#directory
+  async #write(): Promise<void> {
+    const { clock, isOn, cacheDirectory } = this.#parts
+    const directory = join(cacheDirectory, directoryName)
     const path = join(directory, fileName(clock.now()))
-    const isNew = this.#tidied !== `${path} ${isOn()}`
-    if (isNew) {
-      this.#forget()
-      await (isOn() ? this.#removeOld() : rm(directory, { recursive: true, force: true }))
-    }
-    if (isOn() && (isNew || lines.length > 0)) {
+    const tidied = `${path} ${isOn()}`
+    const isNew = tidied !== this.#tidied
+    if (isNew) this.#forget()
+    if (!isOn()) {
+      this.#lines.length = 0
+      if (isNew) await rm(directory, { recursive: true, force: true })
+    } else if (isNew || this.#lines.length > 0) {
+      if (isNew) await removeOld(directory, clock.now())
       await mkdir(directory, { recursive: true, mode: 0o700 })
+      const { length } = this.#lines
       // The line end completes what a crash may have left.
-      await appendFile(path, (isNew ? '\n' : '') + lines.join(''), { mode: 0o600 })
+      await appendFile(path, (isNew ? '\n' : '') + this.#lines.join(''), { mode: 0o600 })
+      this.#lines.splice(0, length)
     }
-    this.#tidied = `${path} ${isOn()}`
+    this.#tidied = tidied
   }
+}
 
-  /** Deletes files of too many days ago, and the oldest of too many bytes. */
-  async #removeOld(): Promise<void> {
-    const first = fileName(this.#parts.clock.now() - days * day)
-    let bytes = 0
-    for (const name of await recordFiles(this.#directory)) {
-      const path = join(this.#directory, name)
-      bytes += (await stat(path)).size
-      if (name < first || bytes > mostBytes) await rm(path, { force: true })
-    }
+/** Deletes files of too many days ago, and the oldest of too many bytes. */
+async function removeOld(directory: string, now: Milliseconds): Promise<void> {
+  const first = fileName(now - days * day)
+  let bytes = 0
+  for (const name of await recordFiles(directory)) {
+    const path = join(directory, name)
+    bytes += (await stat(path)).size
+    if (name < first || bytes > mostBytes) await rm(path, { force: true })
   }
 }
 

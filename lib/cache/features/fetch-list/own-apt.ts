@@ -43,9 +43,9 @@ export async function openOwnApt(options: AptOptions, proxy: string) {
   const close = () => rm(directory, { recursive: true, force: true })
   try {
     const below = (path: string) => join(directory, path)
-    const needed = ['etc/apt/apt.conf.d', 'etc/apt/preferences.d', 'etc/apt/sources.list.d']
-    const states = ['lists', 'archives'].flatMap(name => [name, `${name}/partial`])
-    for (const path of [...needed, ...states]) await mkdir(below(path), { recursive: true })
+    const etc = ['apt.conf.d', 'preferences.d', 'sources.list.d'].map(name => `etc/apt/${name}`)
+    for (const path of [...etc, 'lists/partial', 'archives/partial'])
+      await mkdir(below(path), { recursive: true })
     await writeFile(below('status'), '')
     if (options.from !== undefined) {
       const keyring = options.keyring && below(`keyring${extname(options.keyring)}`)
