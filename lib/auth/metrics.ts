@@ -40,7 +40,7 @@ const known: ReadonlySet<unknown> = new Set(outcomes)
 export class AuthMetrics extends Metrics {
   readonly #requests = this.counter({
     name: 'authproxy_requests_total',
-    help: 'Requests by what became of them and the class of their status.',
+    help: 'Requests by outcome and class of status.',
     labels: ['outcome', 'status'],
   })
   readonly #failures = this.counter({
@@ -50,12 +50,12 @@ export class AuthMetrics extends Metrics {
   })
   readonly #refusals = this.counter({
     name: 'authproxy_access_refusals_total',
-    help: 'Requests that the rules of access refused, by the number of the rule; 0 when none was for them.',
+    help: 'Requests that the rules of access refused, by the number of the rule; 0 when no rule matched.',
     labels: ['rule'],
   })
   readonly #checks = this.counter({
     name: 'authproxy_checks_total',
-    help: 'Checks of the edge under forwardAuth by what became of them.',
+    help: 'Checks of the edge under forwardAuth by outcome.',
     labels: ['edge', 'verdict'],
   })
   readonly #duration = this.histogram({
@@ -65,7 +65,7 @@ export class AuthMetrics extends Metrics {
   })
   readonly #logins = this.counter({
     name: 'authproxy_saml_responses_total',
-    help: 'SAML responses by what became of them.',
+    help: 'SAML responses by outcome.',
     labels: ['outcome'],
   })
 

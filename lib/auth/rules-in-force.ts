@@ -1,5 +1,5 @@
 /**
- * The rules of one instance that are in force: its settings, and what is made of them anew at each reload. Settings that need a
+ * The rules of one instance that are in force: its settings, and what is made of them at each reload. Settings that need a
  * restart stay as they were, and are told.
  */
 
@@ -24,7 +24,7 @@ export class RulesInForce {
   readonly #parts: RulesInForceParts
   readonly #started: Config
   #rules: RulesNow
-  /** The rules of this moment, for parts that ask anew each time. */
+  /** The rules of this moment, for parts that ask again each time. */
   readonly current = (): RulesNow => this.#rules
 
   private constructor(parts: RulesInForceParts, rules: RulesNow) {
@@ -39,7 +39,7 @@ export class RulesInForce {
   }
 
   /**
-   * Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot, and
+   * Replaces the configuration in force, whole or not at all. Throws a Failure and changes nothing when it cannot, and
    * the reason of `givenUp` when that has fired meanwhile.
    */
   async replace(wanted: Config, givenUp?: AbortSignal): Promise<void> {

@@ -101,7 +101,7 @@ function propertyOf({ configPath }: Config): Property {
   }
 }
 
-/** What the parts of an instance share besides its settings. */
+/** What the parts of an instance share apart from its settings. */
 function toolsOf(options: ServiceOptions) {
   const { clock = systemClock, log, random = randomBytes } = options
   const closing = new AbortController()

@@ -105,7 +105,7 @@ function unlessRefused(
   )
 }
 
-/** The answer to a request for a file, by way of the build that it belongs to, which may have recorded it. */
+/** The answer to a request for a file, through the build that it belongs to, which may have recorded it. */
 function answered(
   request: Request,
   admitted: AdmittedFile,

@@ -448,7 +448,7 @@ function onTooManyConnections(
     if (now < (noted.get(client) ?? Number.NEGATIVE_INFINITY) + pause) return
     noted.set(client, now)
     const most = settings.config.limits.perClient.connections
-    log.warn('a client has more connections than it may have', { client, most })
+    log.warn('a client has more connections than allowed', { client, most })
   }
 }
 

@@ -51,7 +51,7 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^cachesvc remove .*\/(?:In)?Release$/, /no stored file is meant/],
   [/^authproxy access --log FILE/, /image\.tar/],
   [/^cachesvc build verify FILE/, /image\.tar/],
-  [/^cachesvc build import/, /does not begin as the list of a build/],
+  [/^cachesvc build import/, /does not begin like the list of a build/],
   [/^cachesvc build record/, /There is a build image already/],
   [/^cachesvc build lock NAME/, /is locked already/],
 ]

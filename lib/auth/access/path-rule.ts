@@ -39,7 +39,7 @@ export function askedPath(raw: string): AskedPath {
   return { ambiguous: false, decoded, folded: folded(decoded) }
 }
 
-/** A path that is read in one way, and is its own folded form but for capitals and the slash at its end. */
+/** A path that is read in one way, and is its own folded form except for capitals and the slash at its end. */
 const PLAIN = /^(?:\/[\w~-](?:[\w~.-]*[\w~-])?)*\/?$/
 
 /** The path of a rule out of text for which `pathRuleProblem` finds nothing. */

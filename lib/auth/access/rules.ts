@@ -3,7 +3,7 @@
  * length of what a client sends.
  *
  * # Facts
- * - No rule reads the query but for `_method`, and HEAD is judged as GET.
+ * - No rule reads the query except `_method`, and HEAD is judged as GET.
  * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
  *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
@@ -32,7 +32,7 @@ export interface AccessRule {
   readonly message: string | undefined
 }
 
-/** The people a rule allows: a word, or a list of descriptions of which one has to fit. */
+/** The people a rule allows: a word, or a list of descriptions one of which has to fit. */
 export type AllowedUsers = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
 
 /** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
@@ -196,8 +196,8 @@ export function judgeAccess(
 }
 
 /**
- * Whether a method of a path is open to no person at all: no rule is for it, one lets no person in, or an application could take the
- * path for such a one.
+ * Whether a method of a path is open to no person at all: no rule is for it, one lets no person in, or an application could take
+ * the path for one of those.
  */
 export function isClosed(access: AccessRules, method: string, path: string): boolean {
   const { ambiguous, candidates } = rulesOf(access, path)
@@ -350,7 +350,7 @@ export function wantedBy(
 const NONE: readonly string[] = []
 const MOST_NAMED = 10
 
-/** The methods that fields and query of a request name besides that of its first line, each once. */
+/** The methods that fields and query of a request name apart from that of its first line, each once. */
 export function namedMethods(fields: Fields, query: string | undefined): readonly string[] {
   let named = query === undefined ? undefined : methodsInQuery(query)
   const { flat } = fields

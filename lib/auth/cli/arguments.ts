@@ -114,6 +114,6 @@ export function instanceOf({
     return { instance, file, configDirectory: options['config-dir'] }
   }
   throw new WrongUsage(
-    `${quoteText(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
+    `${quoteText(instance)} is not a name of an instance: letters, digits, ".", "_", "-"`,
   )
 }

@@ -63,7 +63,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     access: accessOf(values.access, index => lineOf?.(['access', index])),
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
-    /** Whether a person who is refused is told whom the rule lets in. */
+    /** Whether a person who is refused sees whom the rule lets in. */
     accessTell: values.accessTell,
     configPath,
     saml: {

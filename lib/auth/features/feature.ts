@@ -41,7 +41,7 @@ export interface Feature {
 
 export type UsableConfig = Extract<LoadedConfig, { readonly ok: true }>
 
-/** What a command of a feature gets besides its line. */
+/** What a command of a feature gets in addition to its line. */
 interface CommandContext {
   readonly loaded: UsableConfig
 }

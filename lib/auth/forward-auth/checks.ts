@@ -162,17 +162,21 @@ function refusalBy({ family }: Pick<ForeignName, 'family'>) {
 
 const noMethod = sentenceAnswer(
   403,
-  'The method of this request is not allowed. Methods are written in capitals.',
+  'The method of this request is not allowed. Methods are written in upper case.',
   {
     outcome: 'refused',
     because: 'method',
   },
 )
 
-const noProtocol = sentenceAnswer(403, 'Of other protocols WebSockets alone may be opened.', {
-  outcome: 'refused',
-  because: 'upgrade',
-})
+const noProtocol = sentenceAnswer(
+  403,
+  'The only other protocol that may be opened is WebSockets.',
+  {
+    outcome: 'refused',
+    because: 'upgrade',
+  },
+)
 
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
 function malformed(
@@ -186,7 +190,7 @@ function malformed(
   return sentenceAnswer(status, sentence, { outcome: 'malformed', ...about })
 }
 
-/** The answer with facts for the log: the request that was asked about, in place of the check itself. */
+/** The answer with facts for the log: the request that was asked about, instead of the check itself. */
 function withAsked(answer: Response, asked: AskedAbout): Response {
   const { client, request } = asked
   const about = { client, method: request.method, target: targetOf(asked) }

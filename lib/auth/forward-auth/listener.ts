@@ -26,7 +26,7 @@ import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
-/** Makes the server; the handler is told every check that is over. */
+/** Makes the server; the handler learns of every check that is over. */
 export function checkServer(
   parts: CheckParts & {
     readonly metrics: { readonly check: (edge: string, exchange: Exchange) => void }
@@ -105,7 +105,7 @@ export async function listenForChecks(
     new Failure(`cannot listen on unix:${path}: ${why}`, { code: 'LISTEN', cause })
   try {
     const there = await lstat(path).catch(() => undefined)
-    if (there?.isSocket() === false) throw failure('a file that is no socket has this name')
+    if (there?.isSocket() === false) throw failure('a file that is not a socket has this name')
     if (there !== undefined) {
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })

@@ -87,7 +87,7 @@ export function isRefusedMethod(method: string): boolean {
   return method === 'TRACE' || method === 'CONNECT' || /[a-z]/.test(method)
 }
 
-/** The facts the gate needs besides the session. */
+/** The facts the gate needs in addition to the session. */
 interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */

@@ -63,7 +63,7 @@ export type Approach =
 
 export interface ApproachParts {
   readonly rules: () => Rules
-  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is none. */
+  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is not a proxy. */
   readonly pseudonym?: string | undefined
   readonly sentCredentials?: Pick<SentCredentials, 'refusal'> | undefined
 }
@@ -123,7 +123,7 @@ export function fileOfItsDay(
 ): FileOfItsDay | Promise<FileOfItsDay> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return file
-  if (suites === undefined) return { sentence: 'The running proxy alone can tell what it was.' }
+  if (suites === undefined) return { sentence: 'Only the running proxy can tell what it was.' }
   return continueWhenReady(suites.past(key, archive, asOf), found =>
     'sentence' in found ? found : destinationUnderKey(file, found.key),
   )

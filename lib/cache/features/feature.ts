@@ -49,7 +49,7 @@ export interface Feature {
   readonly open?: (ground: Ground) => OpenFeature | Promise<OpenFeature>
 }
 
-/** What a command of a feature gets besides its line. */
+/** What a command of a feature gets in addition to its line. */
 export interface CommandContext {
   readonly config: Config
   readonly features: readonly Feature[]
@@ -178,7 +178,7 @@ export interface Joints {
   readonly keeps?: (digest: string) => boolean
   /** Intercepts tunnels to hosts that the settings name. */
   readonly interceptTunnel?: InterceptTunnel | undefined
-  /** Answers in place of some tunnels that would be carried through unread. */
+  /** Answers instead of some tunnels that would be carried through unread. */
   readonly refuseTunnel?: RefuseTunnel
   /** The identity of the TLS listener. `onNext` gets every certificate that replaces the first. */
   readonly tlsListener?: (onNext: (identity: KeyAndCertificate) => void) => Promise<TlsOptions>

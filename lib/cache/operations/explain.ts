@@ -198,7 +198,9 @@ async function explained(
   findRoute(wanted, find)
   if (first.kind === 'denied') return refused(first.refusal, find)
   if (first.kind !== 'admitted') {
-    return { verdict: { answer: 'is no request for a file', fate: 'refused', because: first.kind } }
+    return {
+      verdict: { answer: 'is not a request for a file', fate: 'refused', because: first.kind },
+    }
   }
   const file = await fileOfItsDay(wanted, parts.suites)
   if ('sentence' in file) {
@@ -212,7 +214,7 @@ async function explained(
   const build = buildOf(first.request, file.build)
   const step = build === undefined ? undefined : parts.around?.decide(build, admitted)
   if (build !== undefined && step === undefined) {
-    const answer = `is answered within the build ${build}, which the running proxy alone can tell`
+    const answer = `is answered within the build ${build}, which only the running proxy can tell`
     return { verdict: { answer } }
   }
   if (step?.given !== undefined) {
@@ -481,7 +483,7 @@ function sentenceFor(decision: Decision, stored: Reading): string {
       if (decision.headAlone)
         return `is answered with the head of the origin, and not fetched (head)`
       if (because === 'superseded')
-        return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
+        return 'is fetched instead of the stored copy, which is not what the archive names (superseded)'
       if (notStored !== undefined && because === 'absent')
         return notStoredSentences[notStored] ?? notKept(notStored)
       if (from.includes('arriving')) return 'is answered while the file arrives (joined)'

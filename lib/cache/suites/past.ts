@@ -51,7 +51,7 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
     if (pinned && generation === undefined) return { sentence: notPinned }
     if (suite === undefined)
       return without(
-        'Nothing is kept of this suite: set suites.snapshot_days, and let a client update through this cache first. Earlier days cannot be had.',
+        'Nothing is kept of this suite: set suites.snapshot_days, and let a client update through this cache first. Earlier days are not available.',
       )
     if (generation === undefined) {
       const oldest = new Date(suite.generations.at(-1)?.adopted ?? 0).toISOString().slice(0, 10)

@@ -331,7 +331,7 @@ t.test('the command says it, and ends with what became of the request', async t 
   t.match(await run(), { code: 2, stderr: /name a PATH/ })
   t.match(await run('--groups', 'a', '/x'), { code: 2, stderr: /name them by --user/ })
   for (const [args, stderr] of [
-    [['--method', 'post'], /found "post", .*methods have capitals; write POST/],
+    [['--method', 'post'], /found "post", .*methods are in upper case; write POST/],
     [['--method', 'TRACE'], /found "TRACE", expected a method such as GET or POST/],
     [['--method', 'PSOT'], /found "PSOT", .*did you mean POST\?/],
     [['--user', 'a', '--attribute', 'departmnt=IT'], /"departmnt"; did you mean department\?/],

@@ -129,7 +129,7 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
       { content: good, fields: { 'Content-Encoding': 'gzip' } },
       /sends the document with Content-Encoding: gzip, although/,
     ],
-    [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
+    [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be fetched/],
     [{ content: good.slice(0, -20) }, /well-formed/],
     [{ content: '<html></html>' }, /it is a web page/],
     [{ content: 'x'.repeat(10 * 1024 * 1024 + 1) }, /larger than 10 MiB/],

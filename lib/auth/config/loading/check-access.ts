@@ -33,10 +33,7 @@ export function checkAccess(values: SettingValues): Remarks {
     }
     const before = hiddenBy(rule, rules)
     if (before !== undefined) {
-      warn(
-        at(),
-        `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
-      )
+      warn(at(), `is never reached: rule ${before + 1} decides about all its requests; move it up`)
     }
     const below = before === undefined ? openBelow(rule, rules) : undefined
     if (below !== undefined) {
@@ -89,7 +86,7 @@ function doubtful(
       if (name !== 'groups') continue
       for (const pattern of patterns) {
         if (groupForm === 'name' && /^cn=/i.test(pattern)) {
-          const text = `"${pattern}" is the name of no group: identity.groupForm keeps the common name alone`
+          const text = `"${pattern}" is the name of no group: identity.groupForm keeps only the common name`
           remarks.push({ path, at: 'value', text })
         }
         if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue
