@@ -68,6 +68,8 @@ export type OutcomeFacts = {
   readonly rule?: number | undefined
   readonly line?: number | undefined
   readonly why?: string
+  /** What a watched rule would have done, with `rule`, `line` and `why`. */
+  readonly would?: 'refuse' | 'login'
   /** Bytes from the client through a WebSocket. */
   readonly received?: number
   /** The answer to a login that has begun a session. */

@@ -58,6 +58,7 @@ const core = {
       readsTheRest: true,
       summary: 'end all sessions of a user (sessions end --user NAME)',
     },
+    import: { readsTheRest: true, summary: 'translate the variables of saml-auth-proxy' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },

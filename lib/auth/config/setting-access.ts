@@ -4,7 +4,7 @@
 
 import { METHODS as known } from 'node:http'
 import { mismatch, nearestName, type ReadResult, readResult } from '../../config/reading.ts'
-import { duration } from '../../config/setting-kinds.ts'
+import { duration, oneOf } from '../../config/setting-kinds.ts'
 import {
   groupKind,
   type Kind,
@@ -113,11 +113,14 @@ const message: Kind<string> = kind({ name: 'text', json: string }, found => {
   return isLine ? readResult(found) : mismatch(found, 'a line of text of at most 500 characters')
 })
 
+/** Whether what a rule refuses is refused. */
+export const enforcement = oneOf('always', 'watch')
+
 export const access = listOfGroups(
   'list of rules',
   {
     path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
-      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared exactly, with case, after decoding once, and without wildcards.',
+      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path, and so does any path after `= `: `= /` is the start page alone. It is compared exactly, with case, after decoding once, and without wildcards.',
     ),
     methods: optionalSetting(listOf(method, 'methods'), 'all').says(
       'Methods the rule is for, in upper case. HEAD goes with GET.',
@@ -132,6 +135,9 @@ export const access = listOfGroups(
     message: optionalSetting(message).says(
       'A line that a person who is refused reads on the page, in whatever language you write it.',
     ),
+    enforce: optionalSetting(enforcement, 'what `accessEnforce` says').says(
+      'With `watch`, what this rule refuses is judged by the other rules instead, and counted and logged (`would`). Without a session nothing passes by it, so `allow: anyone` excludes it. A rule that is enforced must say who may use the path meanwhile.',
+    ),
   },
   'access:\n  - path: /metrics/\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
@@ -140,20 +146,27 @@ export const access = listOfGroups(
   'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by case, accents, a slash at its end or the like.',
 )
 
+interface AccessValues {
+  readonly access: ValuesOf<typeof access>
+  readonly accessEnforce: 'always' | 'watch'
+}
+
 /** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */
 export function accessOf(
-  values: ValuesOf<typeof access>,
+  { access: values, accessEnforce: otherwise }: AccessValues,
   lineOf: (index: number) => number | undefined,
 ): AccessRules | undefined {
   if (values.length === 0) return undefined
   return accessRules(
-    values.map(({ path, methods, ...rule }, index) => ({
+    values.map(({ path, methods, enforce = otherwise, ...rule }, index) => ({
       ...rule,
       number: index + 1,
       line: lineOf(index),
       path: pathRule(path),
       methods: methods && new Set(methods),
+      watched: enforce === 'watch',
     })),
+    otherwise,
   )
 }
 

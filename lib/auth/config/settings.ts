@@ -23,7 +23,7 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { access, method, rulePath } from './setting-access.ts'
+import { access, enforcement, method, rulePath } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
 import { identityToken } from './setting-identity-token.ts'
 import {
@@ -153,6 +153,11 @@ export const settings = group('', {
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),
+  accessEnforce: setting(enforcement, 'always')
+    .noEffectWithout('access')
+    .says(
+      'Whether rules of `access` are enforced that do not say it themselves (`enforce`). With `watch`, persons who are signed in pass whatever these rules say, also where no rule matches; what enforcing would do is counted and logged. Then a rule with `allow: anyone` needs `enforce: always`.',
+    ),
   cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
     'What happens to CORS preflights, the OPTIONS requests by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, so such a page can make only simple calls. `pass` sends them to the application without identity, cookies or credentials. The call itself needs a session as always.',
     'Only a genuine preflight passes: with `Origin` and `Access-Control-Request-Method`, without content, for an unambiguous path, and where the rules of `access` let some person use that method.',

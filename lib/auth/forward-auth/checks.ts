@@ -13,6 +13,7 @@ import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
+import { watchedFacts } from '../gate/denials.ts'
 import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { SamlService } from '../login/service.ts'
@@ -117,7 +118,7 @@ function judge(
     const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
     return continueWhenReady(decision, decided => {
       if ('answer' in decided) return told(decided.answer)
-      const { because, session: person, identity, passthrough, cookies } = decided.admission
+      const { because, session: person, identity, passthrough, would, cookies } = decided.admission
       const { method, id } = request
       const [user, target] = [person?.subject, targetOf(asked)]
       const facts: OutcomeFacts = {
@@ -128,6 +129,7 @@ function judge(
         client,
         method,
         target,
+        ...watchedFacts(would),
       }
       const { credential } = rules.backend
       return passAnswer(asker.fieldsFor(identity, cookies), { id, credential }, facts)

@@ -48,8 +48,9 @@ export function checkServer(
       const { config } = rules()
       metrics.check(config.forwardAuth?.edge ?? 'none', exchange)
       if (!config.log.access) return
-      const { outcome } = exchange.response.facts ?? {}
-      log.info('check', outcome === 'allowed' ? allowedFacts(exchange) : otherFacts(exchange))
+      const { outcome, would } = exchange.response.facts ?? {}
+      const isUsual = outcome === 'allowed' && would === undefined
+      log.info('check', isUsual ? allowedFacts(exchange) : otherFacts(exchange))
     },
     fastPath: true,
     ...(source && { varying: source.field }),
