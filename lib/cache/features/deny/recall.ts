@@ -21,7 +21,9 @@ export async function recall(
 ): Promise<ExitCode> {
   const range = versions === undefined ? [] : parseRange(versions)
   if (range === undefined) {
-    await printComplaint(`${versions} is neither a version nor a range such as ">= 5.6.0, << 5.6.1"`)
+    await printComplaint(
+      `${versions} is neither a version nor a range such as ">= 5.6.0, << 5.6.1"`,
+    )
     return exitCodes.usage
   }
   const found: GivenPackage[] = []
