@@ -46,6 +46,7 @@ export const problems = {
   session: { status: 403, says: 'Your session has ended.' },
   rules: { status: 403, says: 'The rules do not allow you this: {request}' },
   several: { status: 409, says: 'You have as many tokens as a person may have. End one first.' },
+  often: { status: 429, says: 'The token could not be made. Try again later.' },
   record: { status: 503, says: 'The token could not be made. Try again later.' },
   large: { status: 409, says: 'Your groups do not fit into a token.' },
   name: { status: 400, says: 'The name is one line of at most 60 characters.' },

@@ -45,6 +45,8 @@ import { openRecord, recordsIn, type TokenRecord } from './record.ts'
 
 const MOST_OF_ONE = 20
 const MOST_IN_ALL = 10_000
+/** Tokens that a person may make in a day, ended ones too: each end takes room in the list of ended sessions. */
+const MOST_A_DAY = 100
 /** The longest token: servers in front take fields of 8K by default. */
 const LONGEST = 7000
 /** The allowed difference between the clocks of instances. */
@@ -61,8 +63,9 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
     log.info('token ended', { program: `${id} ${name}`, because })
     await revocations.add({ sessionId: id })
   }
-  /** The attributes of the last login of each user, as a digest. */
+  /** The attributes of the last login of each user, as a digest; and the number of tokens made, by day and user. */
   const lastLogins = recentEntries<string, string>(20_000)
+  const made = recentEntries<string, number>(20_000)
   return {
     noteLogin({ user, session }: BrowserLogin) {
       if (session === undefined) return
@@ -79,7 +82,7 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
     front(sessions, page) {
       const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
       const known = new WeakMap<Fields, ReadSession>()
-      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins, known }
+      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins, made, known }
       const acts = {
         tokensOf: (session: Session) => tokensOf(own, session),
         make: (session: ReadSession, form: TokenForm) => make(own, session, form),
@@ -108,7 +111,8 @@ interface Parts extends TokenParts {
   readonly jwts: SessionTokens
   /** The sessions behind verified tokens, by the fields that they came in. */
   readonly known: WeakMap<Fields, ReadSession>
-  readonly lastLogins: { get(user: string): string | undefined }
+  readonly lastLogins: Pick<Map<string, string>, 'get'>
+  readonly made: { get(of: string): number | undefined; set(of: string, count: number): unknown }
 }
 
 /** Step 4 of a request, and 5. Equal fields of a connection come as one object, whose token is verified once. */
@@ -142,7 +146,7 @@ async function make(
   form: TokenForm,
 ): Promise<{ token: string } | Problem> {
   const { config, clock, random, jwts, record, sessions, shared, log, lastLogins } = parts
-  const made = (await tokensOf(parts, session)).length
+  const { length } = await tokensOf(parts, session)
   const user = userHash(session.subject)
   const attributes = digestOf(session)
   // From here on nothing waits until the moment of the token is taken.
@@ -166,7 +170,11 @@ async function make(
   if (text.length > LONGEST) return problems.large
   // Nothing waits between these counts and the new record, or many forms at once would make more.
   if (record.sweep(parts.isLive) >= MOST_IN_ALL) return problems.record
-  if (Math.max(made, record.ofUser(user).length) >= MOST_OF_ONE) return problems.several
+  if (Math.max(length, record.ofUser(user).length) >= MOST_OF_ONE) return problems.several
+  const today = `${Math.floor(created / day)} ${user}`
+  const count = parts.made.get(today) ?? 0
+  if (count >= MOST_A_DAY) return problems.often
+  parts.made.set(today, count + 1)
   const marks = marksOf(token)
   const kept = { id, user, attributes, name, paths, methods, created, expires, marks }
   if (!(await record.add(kept))) return problems.record

@@ -188,6 +188,25 @@ t.test('127: a person has at most 20 tokens, however many forms come at once', a
   )
 })
 
+t.test(
+  '127: a person who makes and ends tokens without end does not fill the list of ended sessions',
+  async t => {
+    const lab = await startTokens(t)
+    const ada = await lab.signIn('ada@example.org')
+    let made = 0
+    for (; made < 150; made += 1) {
+      const token = tokenIn(await lab.post(ada, {}))
+      if (token === undefined) break
+      await lab.post(ada, { end: idOf(token) })
+    }
+    t.equal(made, 100)
+    t.equal((await lab.post(ada, {})).status, 429)
+    t.equal((await lab.post(await lab.signIn('olga@example.org'), {})).status, 200)
+    lab.clock.advance(day)
+    t.equal((await lab.post(await lab.signIn('ada@example.org'), {})).status, 200)
+  },
+)
+
 t.test('128: a logout while the form is on its way leaves no token', async t => {
   const { lab, ada } = await withToken(t)
   const client = await RawClient.connect(t, lab.gateway.port)
