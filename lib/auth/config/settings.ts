@@ -412,7 +412,7 @@ export const settings = group('', {
       )
         .needsRestart('state')
         .says(
-          'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
+          'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so instances that share them must have the same name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
         ),
       user: optionalSetting(text, 'none: the default user')
         .needsRestart('state')
