@@ -102,7 +102,7 @@ export const suites = group(
 )
 
 export const retention = group(
-  'What is kept when there is much of it. Changes take effect with a reload: what is too much then goes in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others. `cachesvc retention --dry-run` lists what goes next, and why. After each sweep, and when room was made, a line in the log says how many files went for which reason.',
+  'How much is kept. Changes take effect with a reload: what is then too much is removed in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others. `cachesvc retention --dry-run` lists what goes next, and why. After each sweep, and when room was made, a line in the log says how many files went for which reason.',
   {
     size: setting(size('0', '1024T'), '0').says(
       'Maximum bytes of stored files, downloads under way included; 0 is no limit. A file that fits once room is made waits up to five seconds for it. A file larger than half of it is passed through and not stored.',
