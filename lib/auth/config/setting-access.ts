@@ -131,7 +131,7 @@ const rule = {
     'The person comes back to the same page, with the form they were about to send.',
   ),
   message: optionalSetting(message).says(
-    'A line that a person who is refused reads on the page, in whatever language you write it.',
+    'A line on the page that a refused person sees. It is shown in the language in which you write it.',
   ),
 }
 
