@@ -94,6 +94,8 @@ interface FormUpdate {
   readonly hurry: AbortController
   /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
   readonly offered: OfferedRelease | undefined
+  /** Settles when the origin has answered or failed, whatever becomes of the answer. */
+  readonly answered: Promise<unknown>
   readonly done: Promise<RevalidationResult>
 }
 
@@ -198,6 +200,12 @@ export class Updates {
     if (late !== undefined) return late
     if (suites.governs(entry)) suite.fellBehind('origin-slow', 0)
     return { use: 'stale', because: changed ? 'stale-suite-incomplete' : 'stale-origin-slow' }
+  }
+
+  /** Begins or joins the same in the background. Resolves when the origin has answered or failed. Never rejects. */
+  async ask(wanted: WantedFile, entry: Entry): Promise<void> {
+    void this.check(wanted, entry)
+    await this.#underWay.get(parentOf(entry.key))?.get(entry.key)?.answered
   }
 
   /**
@@ -369,16 +377,19 @@ export class Updates {
       if (!saysNothing) note(suite, updated)
       return updated
     }
+    let onAnswer = (): void => {}
+    const answer = new Promise<void>(resolve => (onAnswer = resolve))
     const onChanged = (): void => {
       underWay.changed = true
       suite.note('another-came')
+      onAnswer()
     }
-    const underWay: FormUpdate = Object.assign(form, {
-      done: update().finally(() => {
-        forms.delete(entry.key)
-        if (forms.size === 0) this.#underWay.delete(at)
-      }),
+    const done = update().finally(() => {
+      forms.delete(entry.key)
+      if (forms.size === 0) this.#underWay.delete(at)
     })
+    const answered = Promise.race([answer, done])
+    const underWay: FormUpdate = Object.assign(form, { answered, done })
     forms.set(entry.key, underWay)
     this.#underWay.set(at, forms)
     return underWay
