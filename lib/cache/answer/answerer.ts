@@ -52,7 +52,10 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'>
+  readonly suites: Pick<
+    Suites,
+    'denied' | 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'
+  >
   readonly updates: Updates
   readonly delays: GenerationChoice
   readonly negative: NegativeMemory
@@ -413,8 +416,9 @@ export class Answerer {
     said: Omit<OriginAnswer, 'kind'>,
     named?: 'named',
   ): Response {
-    const { negative, updates, rules, clock, fetcher } = this.#parts
+    const { negative, updates, suites, rules, clock, fetcher } = this.#parts
     const { about, key, archive, uri } = allowed.file
+    if (archive.kind === 'release' && said.status >= 400) suites.denied(allowed.request.client, key)
     const gone = isGone(said.status)
     // SUITE_BEHIND is only for files that the client's own Release file does not name, because they may come with the next one.
     const unnamed =

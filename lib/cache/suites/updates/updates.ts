@@ -33,7 +33,7 @@ import {
 import type { Client } from '../given-releases.ts'
 import { suitePolicy } from '../policy.ts'
 import { firstPause, longestHold, type MissingFile, type Suite } from '../suite.ts'
-import type { Standing, SuiteEvent } from '../suite-life.ts'
+import { staleEvents, staleReasons } from '../suite-life.ts'
 import type { Suites } from '../suites.ts'
 import {
   entryOf,
@@ -65,23 +65,6 @@ export interface ReleaseBehind {
   /** The time for which that has been so. */
   readonly lasts: Milliseconds
   readonly missing: readonly MissingFile[]
-}
-
-/** The reason for the answer to a client, by the standing of the suite. */
-const staleReasons: Readonly<Partial<Record<Standing, StaleReason>>> = {
-  slow: 'stale-origin-slow',
-  failed: 'stale-origin-failed',
-  gone: 'stale-origin-failed',
-  held: 'stale-suite-incomplete',
-  refused: 'stale-suite-refused',
-}
-
-/** The event of an update that ends without a newer Release file for clients, by the reason. */
-const staleEvents: Readonly<Record<StaleReason, SuiteEvent>> = {
-  'stale-origin-slow': 'origin-slow',
-  'stale-origin-failed': 'origin-failed',
-  'stale-suite-incomplete': 'missing',
-  'stale-suite-refused': 'refused',
 }
 
 /** One form of a Release file in an update: InRelease, or Release with its signature. */
@@ -155,12 +138,9 @@ export class Updates {
     return because && { because, lasts: suite.behindFor, missing: suite.missing }
   }
 
-  /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
+  /** A sentence that says why the Release file of the origin was refused, or that the origin gives none; undefined when neither is so. */
   refusal(at: string): string | undefined {
-    const suite = this.#parts.suites.live.of(at)
-    if (suite.standing !== 'refused') return undefined
-    const because = suite.refusal ?? 'the one of the origin may not be adopted'
-    return `clients get the earlier Release file: ${because}`
+    return this.#parts.suites.live.of(at).remark
   }
 
   /** Ends the pauses after failures, because an operator wants origins to be asked. */
@@ -374,7 +354,7 @@ export class Updates {
       )
       // A file that other nodes lack says nothing about the origin.
       const saysNothing = offered !== undefined && updated.use !== 'store'
-      if (!saysNothing) note(suite, updated)
+      if (!saysNothing) this.#note(suite, entry.key, updated)
       return updated
     }
     let onAnswer = (): void => {}
@@ -619,24 +599,34 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
-}
 
-/** Notes what an update has found out about a suite. */
-function note(suite: Suite, updated: RevalidationResult): void {
-  if (updated.use === 'stale') {
-    const { because } = updated
-    // A Release file that is held back has begun its pause already.
-    if (!suite.isPaused) {
-      suite.fellBehind(staleEvents[because], because.startsWith('stale-suite') ? firstPause : 0)
-    }
-  } else if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
-  else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')
+  /** Notes what an update has found out about a suite. */
+  #note(suite: Suite, key: string, updated: RevalidationResult): void {
+    if (updated.use === 'stale') {
+      const { because } = updated
+      // A Release file that is held back has begun its pause already.
+      if (!suite.isPaused) {
+        suite.fellBehind(staleEvents[because], because.startsWith('stale-suite') ? firstPause : 0)
+      }
+    } else if (updated.use === 'answer' && denies(suite, key, updated.status)) {
+      const { status } = updated
+      const { log, rules } = this.#parts
+      const isNew = suite.deny(key, { status, keep: rules().config.suites.goneAfter })
+      if (isNew) log.warn('the origin gives no Release file of a suite', { key, status })
+    } else if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
+    else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')
+  }
 }
 
 /** The question about a stored Release file; undefined when its key is no URL. */
 function questionAbout(entry: Entry): WantedFile | undefined {
   const file = fileUnder(entry.key)
   return file && { ...file, stored: entry, insist: true }
+}
+
+/** Whether an answer says that there is no Release file. An origin that lacks one form of it may have the other. */
+function denies({ goneSince }: Suite, key: string, status: number): boolean {
+  return status >= 400 && (!isGone(status) || goneSince.has(key))
 }
 
 function isRefused(result: RevalidationResult): boolean {
