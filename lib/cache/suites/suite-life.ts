@@ -30,8 +30,6 @@
  * | removed | an operator, or the end of its Release files |
  */
 
-import type { StaleReason } from '../rfc9111/outcome.ts'
-
 /**
  * - unknown: no Release file of it is adopted
  * - adopting: its first Release file is being read
@@ -235,21 +233,4 @@ export function clientAnswers({ adoption, standing }: SuiteLife): ClientAnswers 
     unnamed: isBehind ? 'may-come' : 'gone',
     unreleased: standing === 'lapsed' ? 'any-file' : 'named',
   }
-}
-
-/** The reason for the answer to a client, by the standing of the suite. */
-export const staleReasons: Readonly<Partial<Record<Standing, StaleReason>>> = {
-  slow: 'stale-origin-slow',
-  failed: 'stale-origin-failed',
-  gone: 'stale-origin-failed',
-  held: 'stale-suite-incomplete',
-  refused: 'stale-suite-refused',
-}
-
-/** The event of an update that ends without a newer Release file for clients, by the reason. */
-export const staleEvents: Readonly<Record<StaleReason, SuiteEvent>> = {
-  'stale-origin-slow': 'origin-slow',
-  'stale-origin-failed': 'origin-failed',
-  'stale-suite-incomplete': 'missing',
-  'stale-suite-refused': 'refused',
 }

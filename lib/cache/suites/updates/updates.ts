@@ -32,8 +32,7 @@ import {
 } from '../generation.ts'
 import type { Client } from '../given-releases.ts'
 import { suitePolicy } from '../policy.ts'
-import { firstPause, longestHold, type MissingFile, type Suite } from '../suite.ts'
-import { staleEvents, staleReasons } from '../suite-life.ts'
+import { longestHold, type MissingFile, type Suite } from '../suite.ts'
 import type { Suites } from '../suites.ts'
 import {
   entryOf,
@@ -46,6 +45,7 @@ import {
   type UnavailableFile,
 } from './listed-fetches.ts'
 import type { GenerationChoice, OfferedRelease, OtherNodes } from './places.ts'
+import { noteResult, staleReasons } from './update-result.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -336,7 +336,7 @@ export class Updates {
    * has ended, unless a pause has begun with that.
    */
   #begin(wanted: WantedFile, entry: Entry, offered?: OfferedRelease): FormUpdate {
-    const { clock, log, suites } = this.#parts
+    const { clock, log, rules, suites } = this.#parts
     const at = parentOf(entry.key)
     const suite = suites.live.of(at)
     const forms = this.#underWay.get(at) ?? new Map<string, FormUpdate>()
@@ -354,7 +354,9 @@ export class Updates {
       )
       // A file that other nodes lack says nothing about the origin.
       const saysNothing = offered !== undefined && updated.use !== 'store'
-      if (!saysNothing) this.#note(suite, entry.key, updated)
+      const keep = rules().config.suites.goneAfter
+      const denial = saysNothing ? undefined : noteResult(suite, { key: entry.key, updated, keep })
+      if (denial) log.warn('the origin gives no Release file of a suite', denial)
       return updated
     }
     let onAnswer = (): void => {}
@@ -599,34 +601,12 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
-
-  /** Notes what an update has found out about a suite. */
-  #note(suite: Suite, key: string, updated: RevalidationResult): void {
-    if (updated.use === 'stale') {
-      const { because } = updated
-      // A Release file that is held back has begun its pause already.
-      if (!suite.isPaused) {
-        suite.fellBehind(staleEvents[because], because.startsWith('stale-suite') ? firstPause : 0)
-      }
-    } else if (updated.use === 'answer' && denies(suite, key, updated.status)) {
-      const { status } = updated
-      const { log, rules } = this.#parts
-      const isNew = suite.deny(key, { status, keep: rules().config.suites.goneAfter })
-      if (isNew) log.warn('the origin gives no Release file of a suite', { key, status })
-    } else if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
-    else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')
-  }
 }
 
 /** The question about a stored Release file; undefined when its key is no URL. */
 function questionAbout(entry: Entry): WantedFile | undefined {
   const file = fileUnder(entry.key)
   return file && { ...file, stored: entry, insist: true }
-}
-
-/** Whether an answer says that there is no Release file. An origin that lacks one form of it may have the other. */
-function denies({ goneSince }: Suite, key: string, status: number): boolean {
-  return status >= 400 && (!isGone(status) || goneSince.has(key))
 }
 
 function isRefused(result: RevalidationResult): boolean {
