@@ -144,7 +144,11 @@ export class Answerer {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(file.uri)
+        if (outcome.because === 'stale-origin-slow') {
+          fetcher.noteSlow(file.uri)
+          // The question goes on, and the files that are asked for next wait for their turn.
+          this.#askLater(wanted, decision)
+        }
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
         return this.#fetchedAnew(allowed)

@@ -8,6 +8,7 @@
  *   time would lose the work if the next question came earlier.
  */
 import type { TargetUri } from '../../http/message/target.ts'
+import type { Fetcher } from '../fetch/fetch.ts'
 import { originName } from '../fetch/mirrors.ts'
 import type { Entry } from '../store/entry.ts'
 import type { Store } from '../store/store.ts'
@@ -35,6 +36,8 @@ interface BackgroundParts {
   readonly store: Pick<Store, 'get'>
   /** The most connections to an origin by the settings. */
   readonly connectionsTo: (place: TargetUri) => number
+  /** Says when the service stops. Then no question begins. */
+  readonly fetcher: Pick<Fetcher, 'closing'>
 }
 
 export class BackgroundQuestions {
@@ -62,11 +65,13 @@ export class BackgroundQuestions {
 
   /** Asks the questions that wait for a place, one after the other. */
   async #ask(name: string, { waiting, underWay }: OriginQuestions): Promise<void> {
+    const { store, fetcher } = this.#parts
     for (const [key, { entry, ask }] of waiting) {
       waiting.delete(key)
       underWay.add(key)
-      const now = await this.#parts.store.get(key)
-      if (now?.digest === entry.digest && now.validated === entry.validated) await ask()
+      const now = await store.get(key)
+      const asks = now?.digest === entry.digest && now.validated === entry.validated
+      if (asks && !fetcher.closing) await ask()
       underWay.delete(key)
     }
     if (underWay.size === 0) this.#origins.delete(name)

@@ -19,9 +19,11 @@ function asking(connections: number) {
   const stored = new Map<string, Entry>()
   const asked: string[] = []
   const answers = new Map<string, () => void>()
+  const fetcher = { closing: false }
   const questions = new BackgroundQuestions({
     store: { get: key => stored.get(key) },
     connectionsTo: () => connections,
+    fetcher,
   })
   const add = (key: string, { validated = 1, at = uri } = {}) => {
     const about = entry(key, validated)
@@ -37,7 +39,7 @@ function asking(connections: number) {
     return asked.join(' ')
   }
   const answer = (key: string) => answers.get(key)?.()
-  return { stored, add, now, answer }
+  return { stored, fetcher, add, now, answer }
 }
 
 t.test('a quarter of the connections, in the order of the clients, and each file once', async t => {
@@ -65,6 +67,15 @@ t.test('a file that was confirmed, replaced or removed meanwhile is not asked ab
   stored.delete('removed')
   answer('a')
   t.equal(await now(), 'a b')
+})
+
+t.test('a service that stops asks about no file that waits for its turn', async t => {
+  const { fetcher, add, now, answer } = asking(1)
+  for (const key of ['a', 'b']) add(key)
+  await now()
+  fetcher.closing = true
+  answer('a')
+  t.equal(await now(), 'a')
 })
 
 t.test('of more than a hundred files the ones wait that were confirmed longest ago', async t => {
