@@ -24,7 +24,7 @@
  * | prepared | `Updates`, when clients get it: its files are here, or no client has to wait for them any more |
  * | origin-gone | the fetcher, when an origin has no Release file of the suite any more |
  * | origin-denies | `Updates`, when clients learn that the origin refuses a Release file, or is believed to have none any more |
- * | lapsed | `Updates` with it, when no known key has signed the adopted Release file, or `suites.gone_after` has passed since |
+ * | lapsed | `Updates` with it, when no known key has signed the adopted Release file, or `suites.gone_after` has passed since; not with `verify: require`, a delay or a hold |
  * | restrained | `Updates`, and a start |
  * | ripe, released, expiring | the choice of a generation, such as a delay (`GenerationChoice`) |
  * | removed | an operator, or the end of its Release files |

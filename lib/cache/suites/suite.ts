@@ -72,6 +72,14 @@ interface Denial {
   readonly since: Milliseconds
 }
 
+export interface DenialTerms {
+  readonly status: number
+  /** How long clients without a Release file get what the adopted one names, when a known key has signed it. */
+  readonly keep: Milliseconds
+  /** Whether a delay or a hold says which files clients get. */
+  readonly restrained: boolean
+}
+
 /** What the log has said of a suite once, so that it does not say it again. */
 interface SaidOfSuite {
   notRead?: true
@@ -249,9 +257,10 @@ export class Suite {
 
   /**
    * Notes that clients learn that the origin gives no Release file. Clients that go on without one get what the adopted one names for the
-   * time `keep` when a known key has signed it, and for as long as it is adopted where a signature is required. Returns whether this is new.
+   * time `keep` when a known key has signed it, and for as long as it is adopted where a signature is required or a delay or a hold
+   * restrains the suite. Returns whether this is new.
    */
-  deny(key: string, { status, keep }: { readonly status: number; readonly keep: Milliseconds }) {
+  deny(key: string, { status, keep, restrained }: DenialTerms): boolean {
     const now = this.#parts.clock.elapsed()
     const before = this.#denial
     const since = before?.since ?? this.goneSince.get(key) ?? now
@@ -259,7 +268,7 @@ export class Suite {
     this.note('origin-denies')
     const { policy, generations: [adopted] = [] } = this.known ?? {}
     const isKept = adopted?.signature.is === 'good' && now - since < keep
-    if (!isKept && policy?.verify !== 'require') this.note('lapsed')
+    if (!isKept && !restrained && policy?.verify !== 'require') this.note('lapsed')
     return before === undefined
   }
 

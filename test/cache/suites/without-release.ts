@@ -102,6 +102,11 @@ t.test('a suite that no known key has signed', async t => {
   t.notMatch(await archive.cache.command({ do: 'status' }), { out: /has given no Release/ })
 })
 
+t.test('a suite with a hold', async t => {
+  const archive = await denied(t, 403, { settings: { hold: '2025-01-31' } })
+  t.equal(await visit(archive, trusting), '403 404 1 built on day 1')
+})
+
 t.test('a suite of which the origin has no Release file any more', async t => {
   const archive = await denied(t, 404, {})
   t.equal(await visit(archive, trusting), '200 404 1 built on day 1', 'it counts as broken')

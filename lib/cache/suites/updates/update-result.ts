@@ -1,10 +1,9 @@
 /**
  * What the result of an update means for the life of its suite.
  */
-import type { Milliseconds } from '../../../async/clock.ts'
 import { isGone, type RevalidationResult } from '../../fetch/revalidation.ts'
 import type { StaleReason } from '../../rfc9111/outcome.ts'
-import { firstPause, type Suite } from '../suite.ts'
+import { type DenialTerms, firstPause, type Suite } from '../suite.ts'
 import type { Standing, SuiteEvent } from '../suite-life.ts'
 
 /** The reason for the answer to a client, by the standing of the suite. */
@@ -24,18 +23,16 @@ const staleEvents: Readonly<Record<StaleReason, SuiteEvent>> = {
   'stale-suite-refused': 'refused',
 }
 
-interface SuiteResult {
+interface SuiteResult extends Omit<DenialTerms, 'status'> {
   /** The key of the Release file. */
   readonly key: string
   readonly updated: RevalidationResult
-  /** How long clients without a Release file get what a signed one names (`Suite.deny`). */
-  readonly keep: Milliseconds
 }
 
 /** Notes what an update has found out about a suite. Returns the answer of an origin that gives no Release file, when that is new. */
 export function noteResult(
   suite: Suite,
-  { key, updated, keep }: SuiteResult,
+  { key, updated, ...terms }: SuiteResult,
 ): { readonly key: string; readonly status: number } | undefined {
   if (updated.use === 'stale') {
     const { because } = updated
@@ -47,7 +44,7 @@ export function noteResult(
   }
   if (updated.use === 'answer' && denies(suite, key, updated.status)) {
     const { status } = updated
-    return suite.deny(key, { status, keep }) ? { key, status } : undefined
+    return suite.deny(key, { status, ...terms }) ? { key, status } : undefined
   }
   if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
   else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')

@@ -336,7 +336,7 @@ export class Updates {
    * has ended, unless a pause has begun with that.
    */
   #begin(wanted: WantedFile, entry: Entry, offered?: OfferedRelease): FormUpdate {
-    const { clock, log, rules, suites } = this.#parts
+    const { clock, choice, log, rules, suites } = this.#parts
     const at = parentOf(entry.key)
     const suite = suites.live.of(at)
     const forms = this.#underWay.get(at) ?? new Map<string, FormUpdate>()
@@ -354,8 +354,9 @@ export class Updates {
       )
       // A file that other nodes lack says nothing about the origin.
       const saysNothing = offered !== undefined && updated.use !== 'store'
-      const keep = rules().config.suites.goneAfter
-      const denial = saysNothing ? undefined : noteResult(suite, { key: entry.key, updated, keep })
+      const terms = { keep: rules().config.suites.goneAfter, restrained: choice.restrains(at) }
+      const result = { key: entry.key, updated, ...terms }
+      const denial = saysNothing ? undefined : noteResult(suite, result)
       if (denial) log.warn('the origin gives no Release file of a suite', denial)
       return updated
     }
