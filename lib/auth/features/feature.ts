@@ -93,8 +93,11 @@ export interface SharedState extends SharedParts {
   failures(): Promise<readonly FailureRecord[]>
   /** Keeps a line of the record of tokens for the other instances. */
   keepToken(user: string, line: string): void
-  /** The lines of the record about a user, of all instances. */
-  tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[]>
+  /** The lines of the record about a user, of all instances, the latest first; undefined when the store is away. `later` waits longer. */
+  tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[] | undefined>
+  /** Keeps a digest of the attributes of the last login of a user for the other instances. */
+  keepLogin(user: string, attributes: string): void
+  lastLoginOf(user: string): Promise<string | undefined>
   readonly link: string
   /** Whether the store throws keys away when its memory is full. */
   readonly evicts: boolean
@@ -108,7 +111,9 @@ export interface TokenParts {
   readonly config: () => Config
   readonly keys: Pick<KeyRing, 'generation' | 'session'>
   readonly revocations: EndedSessions
-  readonly shared: Pick<SharedState, 'keepToken' | 'tokensOf'> | undefined
+  readonly shared:
+    | Pick<SharedState, 'keepToken' | 'tokensOf' | 'keepLogin' | 'lastLoginOf'>
+    | undefined
   readonly clock: Clock
   readonly random: (size: number) => Buffer
   readonly log: Logger

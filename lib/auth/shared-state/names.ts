@@ -24,6 +24,7 @@ export function storeNames(instance: string) {
     counts: `${prefix}counts`,
     tries: hashed('tries'),
     tokens: hashed('tokens'),
+    lastLogin: hashed('last-login'),
     failures: (sender: string) => `${prefix}failures:${sender}`,
   }
 }

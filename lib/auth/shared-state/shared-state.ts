@@ -159,11 +159,20 @@ export async function openSharedState(of: {
       const limits = [String(MOST_RECORDS), String(RECORDS)]
       void link.askLater(['EVAL', RECORD, '1', names.tokens(user), line, ...limits])
     },
-    /** The lines of the record about a user, of all instances. `later` waits for a store that is away. */
-    async tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[]> {
+    /** The lines of the record about a user, of all instances, the latest first; undefined when the store is away. `later` waits longer. */
+    async tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[] | undefined> {
       const command = ['LRANGE', names.tokens(user), '0', String(MOST_RECORDS - 1)]
       const asked = await (when === 'now' ? link.ask(command) : link.askLater(command))
-      return asked.ok && Array.isArray(asked.answer) ? asked.answer.map(String) : []
+      return asked.ok && Array.isArray(asked.answer) ? asked.answer.map(String) : undefined
+    },
+    /** Keeps a digest of the attributes of the last login of a user. */
+    keepLogin(user: string, attributes: string): void {
+      void link.askLater(['SET', names.lastLogin(user), attributes, 'PX', String(RECORDS)])
+    },
+    /** That digest; undefined when there is none, or the store is away. */
+    async lastLoginOf(user: string): Promise<string | undefined> {
+      const asked = await link.ask(['GET', names.lastLogin(user)])
+      return asked.ok && typeof asked.answer === 'string' ? asked.answer : undefined
     },
     get link(): LinkState {
       return link.state

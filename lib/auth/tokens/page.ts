@@ -13,6 +13,7 @@ import { pathRuleProblem } from '../access/path-rule.ts'
 import type { Config } from '../config/config.ts'
 import type { Sentence } from '../pages/language.ts'
 import type { PageMaker } from '../pages/page.ts'
+import { browserHash, browserIn } from '../session/cookie.ts'
 import type { ReadSession } from '../session/token.ts'
 import type { TokenRecord } from './record.ts'
 
@@ -79,7 +80,8 @@ async function posted(parts: PageParts, request: Request, session: ReadSession):
   const { clock, config } = parts
   const again = (problem?: Problem, form = EMPTY) =>
     shown(parts, { request, session, problem, form })
-  if (!isOwnPost(request, config().baseUrl) || !isOfDocument(request)) {
+  const isOwn = isOwnPost(request, config().baseUrl) && isOfDocument(request)
+  if (!isOwn || !isOfItsBrowser(request, session)) {
     return again(problems.foreign)
   }
   const content = await gather(request, { clock, ...CONTENT })
@@ -106,6 +108,12 @@ async function posted(parts: PageParts, request: Request, session: ReadSession):
 function isOfDocument({ fields }: Request): boolean {
   const mode = fields.get('Sec-Fetch-Mode')
   return mode === undefined || (mode === 'navigate' && fields.get('Sec-Fetch-Dest') === 'document')
+}
+
+/** Whether the cookie of the browser comes along, also where `session.browser` lets programs send the session alone. */
+function isOfItsBrowser({ fields }: Request, { browser }: ReadSession): boolean {
+  const name = browserIn(fields)
+  return name !== undefined && browserHash(name) === browser
 }
 
 function problemOf(form: TokenForm, longest: number): Problem | undefined {

@@ -20,7 +20,8 @@
  *    asked about again each second, and at each reload (session/ending.ts).
  *
  * # Making one, in this order
- * 1. The session of a browser, and a form from this page, sent by a document: no other site, no script and no service worker of the application.
+ * 1. The session of a browser, with the cookie that names the browser, and a form from this page, sent by a document: no other site, no script and
+ *    no service worker of the application, and no program that was given the session alone.
  * 2. The form is read within a bound and a deadline. Each path and method has to be one that the rules allow the person now.
  * 3. Behind all waits the session is looked at again, and the moment of the token is taken in the same step: a logout while the form was on its way
  *    leaves no token, and a later one ends it.
@@ -29,7 +30,8 @@
  *
  * # In doubt
  * - A record that is damaged, or not there where no store is shared, ends all tokens that were made before.
- * - A login that brings other attributes than the one behind a token ends it: a group that is gone does not live on in a token.
+ * - A login that brings other attributes than the one behind a token ends it: a group that is gone does not live on in a token. Instances tell each
+ *   other of it by the shared store. Without one, a restart forgets the logins, not the tokens.
  */
 import { createHash } from 'node:crypto'
 import { day, type Milliseconds } from '../../async/clock.ts'
@@ -71,6 +73,7 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
       if (session === undefined) return
       const attributes = digestOf(session)
       lastLogins.set(user, attributes)
+      shared?.keepLogin(user, attributes)
       const endOthers = (tokens: readonly TokenRecord[]) => {
         for (const token of tokens) {
           if (token.attributes !== attributes && isLive(token)) void end(token, 'login')
@@ -82,13 +85,16 @@ export async function openTokens(parts: TokenParts): Promise<PeopleTokens> {
     front(sessions, page) {
       const jwts = new SessionTokens({ ...parts, entityId: saml.entityId, use: 'token' })
       const known = new WeakMap<Fields, ReadSession>()
-      const own: Parts = { ...parts, sessions, record, isLive, jwts, lastLogins, made, known }
+      const own: Parts = { ...parts, sessions, record, isLive, end, jwts, lastLogins, made, known }
       const acts = {
         tokensOf: (session: Session) => tokensOf(own, session),
         make: (session: ReadSession, form: TokenForm) => make(own, session, form),
         end: (token: TokenRecord) => end(token, 'person'),
-        async endAll({ subject: user }: Session) {
+        async endAll(session: Session) {
+          const { subject: user } = session
           log.info('sessions of a user ended', { user, by: 'person' })
+          // By its ID a token ends whatever the clocks say, that of the instance where it was made too.
+          for (const token of await tokensOf(own, session)) await end(token, 'person')
           await revocations.add({ user })
         },
       }
@@ -108,6 +114,7 @@ interface Parts extends TokenParts {
   readonly sessions: Pick<Sessions, 'whyEnded'>
   readonly record: Awaited<ReturnType<typeof openRecord>>
   readonly isLive: (token: TokenRecord) => boolean
+  readonly end: (token: TokenRecord, because: 'person' | 'login') => Promise<void>
   readonly jwts: SessionTokens
   /** The sessions behind verified tokens, by the fields that they came in. */
   readonly known: WeakMap<Fields, ReadSession>
@@ -131,11 +138,19 @@ function standing({ sessions, clock }: Parts, session: ReadSession): Proven {
   return because === 'expired' ? 'expired' : 'ended'
 }
 
-/** The live tokens of a person, those made at other instances as well, the oldest first. */
+/** The latest lines of a person in the store, which are safe there. It drops older ones, also of tokens that live, when many are made and ended. */
+const AT_THE_FRONT = 100
+
+/** The live tokens of a person, of all instances, the oldest first. Those that the store may drop, or has lost, are written there again. */
 async function tokensOf({ record, shared, isLive }: Parts, { subject }: Session) {
   const user = userHash(subject)
-  const all = [...recordsIn(await shared?.tokensOf(user, 'now')), ...record.ofUser(user)]
-  const byId = new Map(all.filter(isLive).map(token => [token.id, token]))
+  const lines = await shared?.tokensOf(user, 'now')
+  const all = [...recordsIn(lines), ...record.ofUser(user)].filter(isLive)
+  const byId = new Map(all.map(token => [token.id, token]))
+  const front = new Set(recordsIn(lines?.slice(0, AT_THE_FRONT)).map(({ id }) => id))
+  for (const token of lines === undefined ? [] : byId.values()) {
+    if (!front.has(token.id)) shared?.keepToken(user, JSON.stringify(token))
+  }
   return [...byId.values()].sort((a, b) => a.created - b.created)
 }
 
@@ -179,6 +194,12 @@ async function make(
   const kept = { id, user, attributes, name, paths, methods, created, expires, marks }
   if (!(await record.add(kept))) return problems.record
   shared?.keepToken(user, JSON.stringify(kept))
+  // A login is written first and reads the tokens then. The token was written first, so one of both finds the other.
+  const latest = (await shared?.lastLoginOf(user)) ?? lastLogins.get(user) ?? attributes
+  if (latest !== attributes) {
+    await parts.end(kept, 'login')
+    return problems.session
+  }
   const until = new Date(expires)
   log.info('token made', { user: session.subject, program: tokenText(token), until })
   return { token: text }

@@ -91,6 +91,24 @@ t.test('122: a script of the application makes no token, and cannot read one', a
   t.equal(fields.get('Referrer-Policy'), 'no-referrer')
 })
 
+t.test('122: a program that has only the session of a browser makes no token of it', async t => {
+  const { lab, ada, token } = await withToken(t)
+  const alone = ada
+    .split('; ')
+    .filter(pair => !pair.startsWith('__Host-authproxy_browser'))
+    .join('; ')
+  t.not(alone, ada)
+  t.equal((await lab.ask('/', { Cookie: alone })).status, 200, 'session.browser: optional')
+  const fields = { Origin: ownForm.Origin, 'Content-Type': ownForm['Content-Type'] }
+  for (const values of [{}, { end: idOf(token) }]) {
+    const answer = await lab.post(alone, values, fields)
+    t.equal(answer.status, 403)
+    t.equal(tokenIn(answer), undefined)
+  }
+  t.equal(await lab.status(token), 200)
+  t.not(tokenIn(await lab.post(ada, {}, fields)), undefined, 'an old browser still makes one')
+})
+
 t.test('123: no token makes, ends or lists tokens', async t => {
   const { lab, token } = await withToken(t)
   const fields = { ...ownForm, [tokenField]: `Bearer ${token}` }

@@ -4,6 +4,7 @@
 import t from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
 import { tokensPath } from '../../../lib/auth/gate/gateway-paths.ts'
+import { SessionTokens } from '../../../lib/auth/session/token.ts'
 import { Fields } from '../../../lib/http/message/field.ts'
 import { domain, requestWith } from '../../fixtures/gateway/gateway.ts'
 import {
@@ -300,6 +301,17 @@ t.test(
   },
 )
 
+t.test('112: the end of all tokens on the page holds with a clock that was set back', async t => {
+  const { lab, ada, token } = await withToken(t)
+  lab.clock.advance(60_000)
+  const later = await lab.make(ada)
+  lab.clock.set(lab.clock.now() - 30_000)
+  await lab.post(ada, { end: 'all' })
+  lab.clock.advance(60 * 60_000)
+  t.equal(await lab.status(token), 401)
+  t.equal(await lab.status(later), 401)
+})
+
 t.test(
   '113: a token that its person ended is over in every copy, also after a restart',
   async t => {
@@ -366,6 +378,24 @@ t.test('116: a group that is gone is gone from tokens with the next login', asyn
   const outlived = await lab.post(before, {})
   t.equal(outlived.status, 403, 'it makes no token that would keep the group')
   t.equal(tokenIn(outlived), undefined)
+})
+
+t.test('116: a login while a token is being signed counts as well', async t => {
+  const lab = await startTokens(t)
+  const before = await lab.signIn('ada@example.org', ['staff', 'ops'])
+  const signing = t.intercept(SessionTokens.prototype, 'issue', {
+    async value(this: SessionTokens, ...given: Parameters<SessionTokens['issue']>) {
+      signing.restore()
+      const text = await SessionTokens.prototype.issue.apply(this, given)
+      await lab.signIn('ada@example.org', ['staff'])
+      return text
+    },
+  })
+  const late = await lab.post(before, {})
+  t.equal(late.status, 403)
+  t.equal(tokenIn(late), undefined)
+  const now = await lab.make(await lab.signIn('ada@example.org', ['staff']))
+  t.equal(await lab.status(now), 200)
 })
 
 t.test('117: the rules of this moment judge a token', async t => {

@@ -50,12 +50,44 @@ t.test(
     await until(async () => (await shown()).includes(idOf(next)))
     await two.signIn('ada@example.org', [])
     await until(async () => (await one.status(next)) === 401)
+    t.equal(
+      (await one.post(ada, {})).status,
+      403,
+      'an older session makes none, wherever the login was',
+    )
     const last = await one.make(await one.signIn('ada@example.org', []))
     await two.endUser('ada@example.org')
     await until(async () => (await one.status(last)) === 401)
     t.notMatch(store.cli('--raw', 'KEYS', '*'), 'ada@example.org', 'without the name of the person')
   },
 )
+
+t.test('140: what was ended elsewhere does not hide a token that lives', { skip }, async t => {
+  const store = await startStore(t)
+  const state = { url: `redis://127.0.0.1:${store.port}` }
+  const one = await startTokens(t, { clock: systemClock, settings: { state } })
+  const keys = { shared: true, file: one.file }
+  const two = await startTokens(t, { clock: systemClock, settings: { state, keys } })
+  const three = await startTokens(t, { clock: systemClock, settings: { state, keys } })
+  const ada = await one.signIn('ada@example.org')
+  const hidden = idOf(await one.make(ada))
+  const shown = async () => (await two.ask(tokensPath, { Cookie: ada })).text.includes(hidden)
+  await until(shown)
+  for (const lab of [two, three, two, three]) {
+    for (let made = 0; made < 60; made += 1) {
+      const token = tokenIn(await lab.post(ada, {}))
+      if (token === undefined) break
+      await lab.post(ada, { end: idOf(token) })
+    }
+  }
+  t.ok(await shown())
+  await store.kill()
+  await store.restart()
+  await until(async () => {
+    await one.ask(tokensPath, { Cookie: ada })
+    return shown()
+  })
+})
 
 for (const when of ['the line is there', 'the answer is there']) {
   t.test(`131: a process that is killed when ${when} leaves no token without a line`, async t => {
