@@ -20,7 +20,7 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { isSameField } from '../access/foreign-names.ts'
+import { sameName } from '../../http/message/field.ts'
 import { accountName, fieldNameProblem, personName } from './field-names.ts'
 import { textKind } from './setting-kinds.ts'
 
@@ -97,8 +97,8 @@ const tokenField = textKind(
   'header name',
   'the name of a header, such as X-JWT-Assertion',
   name => {
-    const isKnown = Object.values(PRESETS).some(({ field }) => isSameField(field, name))
-    return isKnown && !name.includes('_') ? undefined : fieldNameProblem(name)
+    const isKnown = Object.values(PRESETS).some(({ field }) => sameName(field, name))
+    return isKnown ? undefined : fieldNameProblem(name)
   },
 )
 
@@ -172,5 +172,5 @@ export function tokenFormOf({ token, ...chosen }: TokenValues, baseUrl: string) 
 
 /** Whether a field is that of HTTP, in which a scheme stands before a token. */
 export function isAuthorization(field: string): boolean {
-  return isSameField(field, 'Authorization')
+  return sameName(field, 'Authorization')
 }
