@@ -50,6 +50,9 @@ interface Plan {
   readonly uses: readonly Use[]
 }
 
+/** The answers of an application to a person who may not see something, or to an address that it does not have. */
+const REFUSALS: ReadonlySet<unknown> = new Set([401, 403, 404, 410])
+
 const MOST_USES = 1_000_000
 const DEEPEST = 30
 /** Spellings of a path or a folder. Each takes a rule, and a client may invent them. */
@@ -93,6 +96,8 @@ export class Suggestion {
     if (who === undefined) return this.#leave('of visitors: keep the rules that allow anyone')
     if (groups === undefined)
       return this.#leave('whose login with its groups (log.groups) is not in the log')
+    // Whom the application itself refuses needs no rule.
+    if (REFUSALS.has(line['status'])) return this.#leave('that the application refused')
     const path = ambiguous ? '' : encodeURI(decoded)
     // A name without a visible character has no name in the folded path.
     const isWhole =

@@ -214,6 +214,10 @@ t.test('what no rule can allow, or what the log does not say, is left out and na
       { who: 'a*', groups: ['*'], path: '/all' },
       { who: undefined, groups: [], path: '/open' },
     ]),
+    ...[403, 404].map(status => {
+      const [line = ''] = logOf([{ ...ada, path: '/admin/' }]).slice(-1)
+      return JSON.stringify({ ...JSON.parse(line), status })
+    }),
     JSON.stringify({
       ...{ method: 'GET', target: `${domain}/b`, user: 'eve', outcome: 'forwarded' },
       ...{ because: 'session', message: 'request' },
@@ -224,6 +228,7 @@ t.test('what no rule can allow, or what the log does not say, is left out and na
   for (const why of [
     '2 requests for paths that no rule can name',
     '1 requests of people whom no rule can name',
+    '2 requests that the application refused',
     '1 requests of visitors: keep the rules that allow anyone',
     '1 requests whose login with its groups (log.groups) is not in the log',
   ]) {
