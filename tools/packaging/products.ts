@@ -41,7 +41,7 @@ export const products: readonly Product[] = [
     documents: [
       ...documentsOfBoth,
       ...documents(`
-        configuration snapshots builds delay offline-sites other-package-managers several-machines
+        configuration snapshots builds delay deny offline-sites other-package-managers several-machines
         paid-archives
         recipes/ci-and-images recipes/netboot recipes/fai recipes/proxmox recipes/raspberry-pi-os
       `),

@@ -109,6 +109,11 @@ function clientRefusal(
   )
 }
 
+/** Refuses a file that the policy has admitted; undefined when it does not. Reads only. It is called for each request, and must be quick. */
+export type RefuseFile = (
+  file: FileDestination,
+) => Refusal | undefined | Promise<Refusal | undefined>
+
 type FileOfItsDay = FileDestination | { readonly sentence: string }
 
 /** The file that a target of a snapshot stands for, the same file when it is for the present, or why there is none. */

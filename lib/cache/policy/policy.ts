@@ -53,6 +53,7 @@ export type DenyRule =
   | 'credentials'
   | 'https.prevent'
   | 'https.refuse_domains'
+  | 'deny'
   | 'domains'
   | 'ports'
   | 'connect_ports'

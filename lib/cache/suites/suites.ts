@@ -108,7 +108,7 @@ export class Suites {
     this.#known = known
     this.live = live
     this.#tables = tables
-    this.past = pastFiles({ known, tables, clock })
+    this.past = pastFiles({ known, tables, clock, has: digest => parts.store.has(digest) })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(clock)
     this.adoptions = new Adoptions({

@@ -19,13 +19,13 @@ import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
 import { decompress } from '../../archive/decompress.ts'
 import { indexedFiles, type ListedFile } from '../../archive/listed-file.ts'
+import { type PackageFile, packageFile } from '../../archive/package-file.ts'
 import { classify, decodedUrl } from '../../archive/path.ts'
 import { compareVersions } from '../../archive/version.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fetcher } from '../../fetch/fetch.ts'
 import { Layout } from '../../store/disk/disk.ts'
 import type { Store } from '../../store/store.ts'
-import { type PackageFile, packageFile } from '../../store/upkeep/versions.ts'
 import {
   type AdoptedIndex,
   type Generation,
