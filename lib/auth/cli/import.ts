@@ -111,7 +111,7 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
       targetURL: of('BACKEND_URL')?.replace(/\/$/, ''),
     },
     saml: {
-      nameIDFormat: FORMATS[format ?? ''] ?? format,
+      nameIDFormat: FORMATS.get(format ?? '') ?? format,
       idpInitiated: isOn('ALLOW_IDP_INITIATED'),
     },
     session: { lifetime: lifetime && secondsIn(lifetime) },
@@ -169,12 +169,14 @@ const ADVICE: Readonly<Record<string, string>> = {
   STATIC_RELAY_STATE: `${KEPT}: the RelayState is the ID of the login`,
 }
 
-const FORMATS: Readonly<Record<string, string | undefined>> = {
-  email: 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress',
-  unspecified: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
-  persistent: 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent',
-  transient: 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient',
-}
+const FORMATS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    email: 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress',
+    unspecified: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
+    persistent: 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent',
+    transient: 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient',
+  }),
+)
 
 function membersOf(list = ''): readonly string[] {
   return list

@@ -112,6 +112,8 @@ t.test('what lets fewer people in is never lost in silence', t => {
     ...['SAML_PROXY_AUTHORIZE_ATTRIBUTE=users', 'SAML_PROXY_AUTHORIZE_VALUES=root'],
   )
   t.same(users.found.access, [{ path: '/', allow: [{ attribute1: ['root'] }] }], 'no subject')
+  const odd = imported(...least, 'SAML_PROXY_NAME_ID_FORMAT=constructor')
+  t.equal(odd.found.saml.nameIDFormat, 'constructor')
   const visitors = imported(...least, 'SAML_PROXY_INITIATE_SESSION_PATH=/login')
   t.notOk(visitors.found.access, 'no path is opened to visitors')
   t.match(visitors.text, /# SAML_PROXY_INITIATE_SESSION_PATH: visitors would pass/)
