@@ -54,9 +54,10 @@ export function variablesIn(text: string): ReadonlyMap<string, string | undefine
   const plain = lines
     .filter(line => line !== '' && !line.startsWith('#'))
     .join('\n')
-    .replace(/name: *["']?(SAML_PROXY_\w+)["']?\nvalue: */g, '$1=')
+    .replace(/name: *["']?(SAML_PROXY_\w+)["']?\nvalue: *(?=\S)/g, '$1=')
   const all = [...plain.matchAll(/SAML_PROXY_([A-Z\d_]+)/g)].map(([, name = '']) => name)
-  const line = /^[\t "'-]*(?:export +)?SAML_PROXY_([A-Z\d_]+) *[=:][\t ]*(["']?)(.*?)\2["']?$/gm
+  const line =
+    /^[\t "'-]*(?:export +)?SAML_PROXY_([A-Z\d_]+) *(?:=|:(?= *\S))[\t ]*(["']?)(.*?)\2["']?$/gm
   const read = [...plain.matchAll(line)].map(([, name = '', , value = '']) => {
     return [name, NOT_PLAIN.test(value) ? undefined : value] as const
   })
@@ -64,7 +65,7 @@ export function variablesIn(text: string): ReadonlyMap<string, string | undefine
 }
 
 /** What a shell, docker compose or YAML would read in another way: variables, comments, quotes, and the begin of a block, list or alias. */
-const NOT_PLAIN = /^[>|&*![{]|[$"'`]| #/
+const NOT_PLAIN = /^[>|&*![{]|[$"'`\\]| #/
 
 /** The lines of a configuration file, and whether it can be used as it is. */
 export function importedConfig(variables: ReadonlyMap<string, string | undefined>): {

@@ -91,11 +91,16 @@ t.test('what lets fewer people in is never lost in silence', t => {
   const asked = 'SAML_PROXY_AUTHORIZE_ATTRIBUTE=groups'
   t.same(imported(...least, asked).found.access, [{ path: '/', allow: 'nobody' }])
   for (const line of [
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE:\n  groups',
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE:',
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE=\\\ngroups',
+    '- name: SAML_PROXY_AUTHORIZE_ATTRIBUTE\n  value:\n    groups',
     '- name: SAML_PROXY_AUTHORIZE_ATTRIBUTE\n  valueFrom: { secretKeyRef: { name: x, key: y } }',
     'docker run -e SAML_PROXY_AUTHORIZE_ATTRIBUTE=groups image',
   ]) {
-    const { text, isComplete } = imported(...least, line)
+    const { text, isComplete, found } = imported(...least, line)
     t.notOk(isComplete)
+    t.same(found.access, [{ path: '/', allow: 'nobody' }], line)
     t.match(text, '# SAML_PROXY_AUTHORIZE_ATTRIBUTE: to fix: write it as NAME=VALUE')
   }
   for (const value of ['$X', '`x`', 'groups # all', '"groups" # all', '>-', '*all', '"groups",']) {
