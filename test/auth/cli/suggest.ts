@@ -255,6 +255,10 @@ t.test('what an attacker could put into a log ends nothing, and is written as it
     new Set([...named, { users: 'u1' }].map(each => JSON.stringify(each))),
   )
   t.ok(configCheck('test')({ ...least, access }).ok)
+  const [login = '', request = ''] = logOf([{ who: 'ada', groups: ['ops'], path: '/a' }])
+  const target = 'http.example.org/a?to=https://x/admin/'
+  const led = suggested([login, JSON.stringify({ ...JSON.parse(request), target })])
+  t.same(led.access, [{ path: '/a', allow: [{ groups: 'ops' }] }], 'no query chooses the path')
   t.end()
 })
 
