@@ -31,7 +31,7 @@ export function crossCheck(values: SettingValues): Remarks {
       'leads back to proxy.listenAddress, so every request would run in a circle; name the address of the backend',
     )
   }
-  if (admin.listenAddress !== undefined && same(admin.listenAddress, listenAddress)) {
+  if (admin.listenAddress !== undefined && collide(admin.listenAddress, listenAddress)) {
     wrong(['admin', 'listenAddress'], 'is the same as proxy.listenAddress; take another port')
   }
   const names = values.passthroughTokens.map(({ name }) => name)
@@ -157,14 +157,25 @@ function isPublicOrigin(target: TargetUri, domain: string): boolean {
 function reaches(target: TargetUri, { address, port }: ListenAddress): boolean {
   if (port === 0 || target.port !== port) return false
   const loopback = ['localhost', '::1'].includes(target.host) || /^127\./.test(target.host)
-  const everywhere = address === undefined || address === '0.0.0.0' || address === '::'
   if (target.host === address) return true
-  if (everywhere) return loopback
+  if (isEverywhere(address)) return loopback
   return loopback && (address === '127.0.0.1' || address === '::1') && target.host === 'localhost'
 }
 
-function same(a: ListenAddress, b: ListenAddress): boolean {
-  return a.port !== 0 && a.port === b.port && a.address === b.address
+/** Whether two listeners would use the same address and port. */
+function collide(a: ListenAddress, b: ListenAddress): boolean {
+  if (a.port === 0 || a.port !== b.port) return false
+  return covers(a.address, b.address) || covers(b.address, a.address)
+}
+
+/** Whether a listener at this address uses the other one as well. At `0.0.0.0` it uses none of IPv6. */
+function covers(address: string | undefined, other: string | undefined): boolean {
+  if (address === '0.0.0.0') return !other?.includes(':')
+  return isEverywhere(address) || address === other
+}
+
+function isEverywhere(address: string | undefined): boolean {
+  return address === undefined || address === '0.0.0.0' || address === '::'
 }
 
 type Chosen = NameSet | NamedField
@@ -266,12 +277,6 @@ function checkForwardAuth(
       'is open to the network without a secret: set forwardAuth.secretFile, so that only the edge can ask',
     )
   }
-}
-
-/** Whether two listeners would use the same address and port. A listener without an address uses every address. */
-function collide(a: ListenAddress, b: ListenAddress): boolean {
-  if (a.port === 0 || a.port !== b.port) return false
-  return a.address === undefined || b.address === undefined || a.address === b.address
 }
 
 /** Checks the shared store. */
