@@ -21,6 +21,7 @@ import {
   type ValuesOf,
 } from '../../config/settings.ts'
 import { sameName } from '../../http/message/field.ts'
+import { ownField } from '../access/own-fields.ts'
 import { accountName, fieldNameProblem, personName } from './field-names.ts'
 import { textKind } from './setting-kinds.ts'
 
@@ -53,7 +54,7 @@ const personWithAccount: Sources = new Map([...person, ['preferred_username', ac
 export const pemKeysPath = '/__authproxy/keys/'
 
 const PRESETS: Readonly<Record<TokenPreset, Preset>> = {
-  own: { field: 'X-Authproxy-Identity', relatives: [] },
+  own: { field: ownField('Identity'), relatives: [] },
   bearer: { field: 'Authorization', claims: personWithAccount, relatives: [] },
   iap: {
     field: 'X-Goog-IAP-JWT-Assertion',

@@ -8,6 +8,7 @@
  * - Node writes fields as latin1, so the bytes of UTF-8 are put into such a string.
  */
 import { Fields } from '../../http/message/field.ts'
+import { type OwnName, ownField } from '../access/own-fields.ts'
 import { type Claim, claimTable } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
 import type { NamedField } from '../config/field-names.ts'
@@ -78,7 +79,7 @@ export function identityFieldNames(
 }
 
 /** The field with the names of fields that were too long. */
-const OMITTED_FIELD = 'X-Authproxy-Omitted'
+const OMITTED_FIELD = ownField('Omitted')
 
 /** The values of the first of these sources that has any: of `user`, or of an attribute. */
 export function firstValues(
@@ -115,7 +116,7 @@ function asciiJson(values: readonly string[]): string {
 }
 
 /** The attributes that are derived from others (config/claims.ts). */
-const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
+const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'list'> & { readonly field: OwnName }> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
 ]

@@ -8,6 +8,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../../http/messa
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { isSameField } from '../../access/foreign-names.ts'
+import { isOwnName } from '../../access/own-fields.ts'
 import { claims } from '../claims.ts'
 import { fieldNames, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
@@ -132,7 +133,8 @@ const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 /** The earlier attribute with the same name except for case. Field names ignore case, so the two would share one field. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const low = name.toLowerCase()
-  if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'
+  // Rules have a member `users` beside the attributes.
+  if (isOwnName(name) || low === 'users') return 'is taken by a field of our own; choose another'
   const known = claims.find(claim =>
     [claim.name, claim.field].some(each => each.toLowerCase() === low),
   )
@@ -142,11 +144,6 @@ function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const same = earlier.find(each => each.toLowerCase() === low)
   return same === undefined ? undefined : `is the field of an earlier attribute, ${same}, as well`
 }
-
-const RESERVED = [
-  ...['user', 'users', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
-  ...['groups-overage', 'identity'],
-]
 
 function isPublicOrigin(target: TargetUri, domain: string): boolean {
   const own = parseAuthority(domain, defaultPort('https'))
