@@ -4,8 +4,9 @@
  * # Facts
  * - The version in a name has no epoch in most archives. Where it has one, the colon may be escaped, and apt escapes the `%` of that again.
  * - In a pool the last directory has the name of the source package.
+ * - Servers take an escaped slash for a slash, and some redirect a path with a slash at its end to the file.
  */
-import { decodedOnce } from './path.ts'
+import { decodedOnce, segmentsOf } from './path.ts'
 
 /** The package and the version of a package file. */
 export interface PackageFile {
@@ -39,9 +40,10 @@ export interface NamedPackage {
 
 /** Reads the path of a package file, also of one whose name lacks a version; undefined for any other path. */
 export function packageNamed(path: string): NamedPackage | undefined {
-  const [directory = '', file = ''] = decodedOnce(path).split('/').slice(-2)
+  const segments = segmentsOf(decodedOnce(path)).filter(segment => segment !== '')
+  const [directory = '', file = ''] = ['', ...segments].slice(-2)
   const [, stem = '', suffix] = /^(.+)\.([ud]?deb|dsc)$/.exec(file) ?? []
-  const [name, version, architecture] = decodedOnce(stem).split('_')
+  const [name, version, architecture] = stem.split('_')
   if (name === undefined || suffix === undefined) return undefined
   return {
     name,

@@ -27,6 +27,7 @@ import { Layout } from '../../store/disk/disk.ts'
 import type { Claim, Generation } from '../../suites/generation.ts'
 import { groupsOf } from '../../suites/past-names.ts'
 import type { Core } from '../feature.ts'
+import { distributionOf } from './advisories.ts'
 import { type DenyRow, isWithin, mayBeWithin } from './row.ts'
 import { type DenyRows, readDenyFiles } from './rows.ts'
 
@@ -41,15 +42,23 @@ const longestReading: Milliseconds = 60_000
 const longestLookUp: Milliseconds = 20_000
 const mostLookedUp = 20
 
+/** A file that rows may deny. */
+interface Suspect {
+  readonly named: NamedPackage
+  readonly rows: readonly DenyRow[]
+}
+
 export class DenyList {
   readonly #parts: DenyParts
   readonly #closing = new AbortController()
   #rows: readonly DenyRow[] = []
   #byName: ReadonlyMap<string, readonly DenyRow[]> = new Map()
   /** The rows that may deny a file. */
-  #ofFiles = new WeakMap<FileDestination, readonly DenyRow[]>()
-  /** The versions of listed packages by the paths of their files, for a Release file. */
-  readonly #versions = recentEntries<string, Promise<ReadonlyMap<string, string>>>(mostLookedUp)
+  #ofFiles = new WeakMap<FileDestination, Suspect | 'none'>()
+  /** The listed packages by the paths of their files, for a Release file. */
+  readonly #packages = recentEntries<string, Promise<ReadonlyMap<string, NamedPackage>>>(
+    mostLookedUp,
+  )
   /** What is wrong with the files now. */
   problem: string | undefined
   #reading: Promise<void> = Promise.resolve()
@@ -84,80 +93,94 @@ export class DenyList {
   }
 
   readonly refuse: RefuseFile = file => {
-    let found = this.#ofFiles.get(file)
-    if (found === undefined) {
-      found = this.#rowsOf(packageNamed(file.uri.path))
-      this.#ofFiles.set(file, found)
+    let suspect = this.#ofFiles.get(file)
+    if (suspect === undefined) {
+      const named = packageNamed(file.uri.path)
+      const rows = named === undefined ? [] : this.#rowsOf(named)
+      // A name without a version may be that of any package.
+      const isOne = rows.length > 0 || (named?.version === undefined && this.#rows.length > 0)
+      suspect = named === undefined || !isOne ? 'none' : { named, rows }
+      this.#ofFiles.set(file, suspect)
     }
-    const rows = found.length === 0 ? found : found.filter(this.#isInForce)
-    const named = rows.length === 0 ? undefined : packageNamed(file.uri.path)
-    if (named === undefined) return undefined
+    if (suspect === 'none') return undefined
+    const { named, rows } = suspect
     const certain = rows.find(
-      ({ byRelease, ranges }) =>
-        byRelease === undefined && mayBeWithin(named.version, ranges) === true,
+      row =>
+        row.byRelease === undefined &&
+        this.#isInForce(row) &&
+        mayBeWithin(versionFor(row, named), row.ranges) === true,
     )
     return certain === undefined
-      ? this.#judge(file, named, rows)
+      ? this.#judge(file, suspect)
       : refusalBy(certain, named, named.version)
   }
 
   readonly #isInForce = ({ until = Number.POSITIVE_INFINITY }: DenyRow): boolean =>
     this.#parts.clock.now() < until
 
-  #rowsOf(named: NamedPackage | undefined): readonly DenyRow[] {
-    if (named === undefined) return []
-    const { name, directory, version, architecture } = named
+  #rowsOf(named: NamedPackage): readonly DenyRow[] {
+    const { name, directory, architecture } = named
     return [...new Set([name, directory])]
       .flatMap(listed => this.#byName.get(listed) ?? [])
-      .filter(
-        ({ source, architecture: only = architecture, ranges, byRelease, ...row }) =>
+      .filter(row => {
+        const { source, architecture: only = architecture, ranges, byRelease } = row
+        const all = [ranges, ...(byRelease?.values() ?? [])].flat()
+        return (
           row.package === (source ? directory : name) &&
-          only === architecture &&
-          mayBeWithin(version, [ranges, ...(byRelease?.values() ?? [])].flat()) !== false,
-      )
+          (architecture === undefined || only === architecture) &&
+          mayBeWithin(versionFor(row, named), all) !== false
+        )
+      })
   }
 
   /** Decides by what the suites know of the file. */
   async #judge(
     { key, archive }: FileDestination,
-    named: NamedPackage,
-    rows: readonly DenyRow[],
+    { named, rows }: Suspect,
   ): Promise<Refusal | undefined> {
     const client = { address: '', port: 0 }
     const must = await this.#parts.suites.mustBe({ key, archive, client, stored: undefined })
     const claim = must.claim ?? (await must.awaited)
-    for (const row of rows) {
-      const ranges = row.byRelease?.get(releaseOf(claim) ?? '') ?? row.ranges
-      let [is, version] = [mayBeWithin(named.version, ranges), named.version]
+    const release = releaseOf(claim)
+    const found = named.version === undefined ? await this.#inIndex(claim, key) : undefined
+    const about = found ?? named
+    for (const row of found === undefined ? rows : this.#rowsOf(found)) {
+      const elsewhere = distributionOf(release) ?? row.distribution
+      if (!this.#isInForce(row) || (row.distribution && row.distribution !== elsewhere)) continue
+      const ranges = row.byRelease?.get(release ?? '') ?? row.ranges
+      let [is, version] = [mayBeWithin(versionFor(row, about), ranges), about.version]
       if (is === 'unknown') {
-        version = claim && (await this.#versionIn(claim, key))
-        is = version === undefined || isWithin(version, ranges)
+        const whole = await this.#inIndex(claim, key)
+        version = whole?.version
+        is = whole === undefined || isWithin(versionFor(row, whole) ?? '', ranges)
       }
-      if (is) return refusalBy(row, named, version)
+      if (is) return refusalBy(row, about, version)
     }
     return undefined
   }
 
-  /** The version of a package file that the indexes of its suite name; undefined when they cannot be read in time. */
-  async #versionIn({ generation }: Claim, key: string): Promise<string | undefined> {
+  /** What the indexes of its suite say of the package in a file; undefined when it is not listed, or they cannot be read in time. */
+  async #inIndex(claim: Claim | undefined, key: string): Promise<NamedPackage | undefined> {
+    if (claim === undefined) return undefined
+    const { generation } = claim
     const { clock, log } = this.#parts
     const { digest } = generation.release
-    const reading = this.#versions.get(digest) ?? this.#readVersions(generation)
-    this.#versions.set(digest, reading)
+    const reading = this.#packages.get(digest) ?? this.#readPackages(generation)
+    this.#packages.set(digest, reading)
     const url = decodedUrl(key) ?? ''
     try {
-      const versions = (await resultInTime(reading, clock, longestLookUp)) ?? []
-      return [...versions].find(([path]) => url.endsWith(`/${path}`))?.[1]
+      const packages = (await resultInTime(reading, clock, longestLookUp)) ?? []
+      return [...packages].find(([path]) => url.endsWith(`/${path}`))?.[1]
     } catch (error) {
-      this.#versions.delete(digest)
+      this.#packages.delete(digest)
       log.warn('cannot read the versions of denied packages', { because: explainError(error) })
       return undefined
     }
   }
 
-  async #readVersions({ contents }: Generation): Promise<ReadonlyMap<string, string>> {
+  async #readPackages({ contents }: Generation): Promise<ReadonlyMap<string, NamedPackage>> {
     const layout = new Layout(this.#parts.cacheDirectory)
-    const found = new Map<string, string>()
+    const found = new Map<string, NamedPackage>()
     for (const [index] of indexChoices(contents)) {
       if (index?.kind !== 'Packages') continue
       const unpacked = decompress(createReadStream(layout.blob(index.digest)))
@@ -165,8 +188,10 @@ export class DenyList {
         const [name = '', source = name] = [fields.get('package'), fields.get('source')]
         const [path, version] = [fields.get('filename'), fields.get('version')]
         // `Source: name (version)` is that of a package whose source has another version.
-        const isListed = this.#byName.has(name) || this.#byName.has(source.split(' ')[0] ?? '')
-        if (isListed && path !== undefined && version !== undefined) found.set(path, version)
+        const [directory = ''] = source.split(' ')
+        const isListed = this.#byName.has(name) || this.#byName.has(directory)
+        if (isListed && path !== undefined && version !== undefined)
+          found.set(path, { name, version, directory, architecture: fields.get('architecture') })
       }
     }
     return found
@@ -195,11 +220,16 @@ export class DenyList {
     this.#rows = rows
     this.#byName = groupsOf(rows, row => row.package)
     this.#ofFiles = new WeakMap()
-    this.#versions.clear()
+    this.#packages.clear()
   }
 }
 
-const wanted = ['Package', 'Source', 'Version', 'Filename']
+const wanted = ['Package', 'Source', 'Version', 'Architecture', 'Filename']
+
+/** The version that a row is compared with. `+b1` is that of a package which was only built again from the same source. */
+function versionFor({ source }: DenyRow, { version }: NamedPackage): string | undefined {
+  return source ? version?.replace(/\+b\d+$/, '') : version
+}
 
 /** The code name of the release that a suite belongs to, such as `bookworm` for `bookworm-security`. */
 function releaseOf(claim: Claim | undefined): string | undefined {

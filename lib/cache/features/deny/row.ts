@@ -13,6 +13,8 @@ export interface DenyRow {
   readonly ranges: readonly VersionRange[]
   /** The ranges where the release of the file is known, by its code name. */
   readonly byRelease?: ReadonlyMap<string, readonly VersionRange[]>
+  /** The only distribution that the row is about: that of an advisory. */
+  readonly distribution?: string
   readonly architecture?: string | undefined
   readonly reason: string
   /** The moment from which the row does not count. */
@@ -54,6 +56,9 @@ export function isWithin(version: string, ranges: readonly VersionRange[]): bool
   )
 }
 
+/** The most epochs that are tried. A package has one or two in its life. */
+const mostEpochs = 10
+
 /**
  * The same for the version in the name of a file, which may lack its epoch, or undefined when the name has none. It is `unknown` when
  * epochs that the ranges have would lead to different answers.
@@ -66,8 +71,8 @@ export function mayBeWithin(
   if (version === undefined) return ranges.length > 0 && 'unknown'
   if (version.includes(':')) return isWithin(version, ranges)
   const found = ranges.flat().map(bound => /^\d+(?=:)/.exec(bound.version)?.[0] ?? '0')
-  const answers = new Set(
-    [...new Set(['0', ...found])].map(e => isWithin(`${e}:${version}`, ranges)),
-  )
+  const epochs = [...new Set(['0', ...found])]
+  if (epochs.length > mostEpochs) return 'unknown'
+  const answers = new Set(epochs.map(epoch => isWithin(`${epoch}:${version}`, ranges)))
   return answers.size > 1 ? 'unknown' : answers.has(true)
 }

@@ -58,8 +58,9 @@ export async function readDenyFiles(paths: readonly string[]): Promise<DenyRows>
   for (const path of paths) {
     const found = await readDenyFile(path)
     if ('problem' in found) return found
+    if (rows.length + found.rows.length > mostRows)
+      return { problem: `${path}: more than ${mostRows} rows` }
     rows.push(...found.rows)
-    if (rows.length > mostRows) return { problem: `${path}: more than ${mostRows} rows` }
   }
   return { rows }
 }

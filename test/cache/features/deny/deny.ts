@@ -96,6 +96,35 @@ t.test('no spelling of a name leads around it, and no other way to ask', async t
     t.equal((await cache.get(path)).status, 403, path)
 })
 
+t.test('no spelling of a directory leads around the row of a source', async t => {
+  const { get } = await denying(t, '- {package: xz-utils, source: true, reason: all of it}')
+  const file = 'liblzma5_5.6.0-0.2_amd64.deb'
+  for (const tail of ['x%2F..%2F', '.%2F', '%2F', '%2F.%2F%2F'].map(way => `${way}${file}`))
+    t.equal((await get(`${pool}/${tail}`)).status, 403, tail)
+  // Some servers send a client from such a path to the file.
+  for (const tail of ['/', '//', '/.', '%2F', '%2F.', '/x/..'].map(end => `${file}${end}`))
+    t.equal((await get(`${pool}/${tail}`)).status, 403, tail)
+})
+
+t.test('a row of one architecture means files that do not say theirs', async t => {
+  const { get } = await denying(t, '- {package: xz-utils, architecture: amd64, reason: x}')
+  t.equal((await get('/x/xz-utils.deb')).status, 403)
+  t.equal((await get('/x/xz-utils_5.6.0-0.2_arm64.deb')).status, 200)
+})
+
+t.test('the row of a source means packages that were only built again', async t => {
+  const text = '- {package: xz-utils, source: true, versions: "<= 5.6.0-0.2", reason: x}'
+  const { get } = await denying(t, text)
+  t.equal((await get(`${pool}/liblzma5_5.6.0-0.2+b1_amd64.deb`)).status, 403)
+  t.equal((await get(`${pool}/liblzma5_5.6.0-0.2%2Bdeb12u1_amd64.deb`)).status, 200)
+})
+
+t.test('a reason is one line, whatever it has', async t => {
+  const reason = '"a\\r\\nSet-Cookie: a=b\\e[2J\\u202e \u00fc"'
+  const { get } = await denying(t, `- {package: xz-utils, reason: ${reason}}`)
+  t.match(await get(bad), { status: 403, reason: /: a\?\?Set-Cookie: a=b\?\[2J\? \?$/ })
+})
+
 t.test('whatever a request has with it, with any answer that is near, and offline', async t => {
   const { get, cache, origin, path, settings } = await denying(t, '')
   t.equal((await get(bad)).status, 200)
@@ -164,21 +193,35 @@ t.test('all packages of a source, and one architecture', async t => {
 })
 
 /** An archive whose index names the packages of two sources, with their versions, for a client that has updated. */
-async function indexed(t: Test, rows: unknown): Promise<(path: string) => Promise<RawResponse>> {
+async function indexed(
+  t: Test,
+  rows: unknown,
+  more: Readonly<Record<string, string>> = {},
+  suite = 'stable',
+): Promise<(path: string) => Promise<RawResponse>> {
   const path = join(t.testdir(), 'deny.json')
   await writeFile(path, JSON.stringify(rows))
   const archive = await changingArchive(t, { settings: { deny: path } })
-  const packages = Object.fromEntries(
-    ['9.1-1', '9.2-2', '2013-1'].map(version => [`pool/ssh/ssh_${version}_all.deb`, version]),
-  )
-  const epoch = (version: string) => (version === '2013-1' ? version : `1:${version}`)
+  const packages: Readonly<Record<string, string>> = {
+    'pool/ssh/ssh_9.1-1_all.deb': '1:9.1-1',
+    'pool/ssh/ssh_9.2-2_all.deb': '1:9.2-2',
+    'pool/ssh/ssh_2013-1_all.deb': '2013-1',
+    ...more,
+  }
   const first = (path: string) => {
     const version = packages[path]
     if (version === undefined) return 'Package: p\nVersion: 1\n'
-    return `Package: ssh\nSource: openssh (1)\nVersion: ${epoch(version)}\n`
+    return `Package: ssh\nSource: openssh (1)\nVersion: ${version}\n`
   }
-  archive.serve(await archive.ofDay(1, { packages, first }))
-  await archive.update()
+  const files = await archive.ofDay(1, { packages, first })
+  const moved = [...files].map(
+    ([path, content]) => [path.replace('dists/stable', `dists/${suite}`), content] as const,
+  )
+  archive.serve(new Map(moved))
+  const inSuite = (path: string) => path.replace('dists/stable', `dists/${suite}`)
+  await archive.get(inSuite(archive.release))
+  await archive.get(inSuite(archive.index))
+  await archive.settle()
   return path => archive.get(`debian/pool/${path}`)
 }
 
@@ -203,4 +246,28 @@ t.test('an advisory counts by the release of the suite, where its name says that
   const get = await indexed(t, { p: { 'CVE-1': { releases } } })
   t.equal((await get('main/p/p_1_all.deb')).status, 200, 'a package of stable')
   t.equal((await get('main/p/p_2_all.deb')).status, 403, 'a package that no index names')
+})
+
+t.test('an index says of which package a file is, where its name does not', async t => {
+  const get = await indexed(t, [{ package: 'ssh', versions: '<< 1:9.2-2', reason: 'x' }], {
+    'pool/ssh/ssh-9.1-1-amd64.deb': '1:9.1-1',
+    'pool/ssh/0123456789abcdef0123456789abcdef.deb': '1:9.1-1',
+    'pool/ssh/ssh-9.2-2-amd64.deb': '1:9.2-2',
+  })
+  t.match(await get('ssh/ssh-9.1-1-amd64.deb'), { status: 403, reason: /^ssh 1:9\.1-1 is/ })
+  t.equal((await get('ssh/0123456789abcdef0123456789abcdef.deb')).status, 403)
+  t.equal((await get('ssh/ssh-9.2-2-amd64.deb')).status, 200)
+  t.equal((await get('ssh/other-9.2-2-amd64.deb')).status, 404)
+})
+
+t.test('an advisory for releases of one distribution says nothing of another', async t => {
+  const affected = [{ package: { ecosystem: 'Debian:12', name: 'p' }, versions: ['1'] }]
+  for (const [suite, status] of [
+    ['jammy', 200],
+    ['bookworm', 403],
+    ['stable', 403],
+  ] as const) {
+    const get = await indexed(t, { id: 'DSA-1', affected }, {}, suite)
+    t.equal((await get('main/p/p_1_all.deb')).status, status, suite)
+  }
 })
