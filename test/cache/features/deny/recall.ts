@@ -159,11 +159,11 @@ t.test('a write that breaks off costs no line', async t => {
   record.note(exchange('127.0.0.9', 'a/a_1_all.deb'))
   await record.flush()
   // The disk was full within a line.
-  await appendFile(join(cacheDirectory, 'given/2026-03-14.v1'), '1773489600 127.0.0.9 a/a_2_a')
+  await appendFile(join(cacheDirectory, 'given/2026-03-14.v1'), '\n1773489600 127.0.0.9 a/a_2_a')
   record.note(exchange('127.0.0.9', 'a/a_2_all.deb'))
   await record.close()
   const files = (await recordOf(cacheDirectory)).map(({ file }) => file)
-  t.strictSame(files, ['a/a_1_all.deb', 'a/a_2_all.deb'])
+  t.strictSame(files, ['a/a_1_all.deb', 'a/a_2_a', 'a/a_2_all.deb'])
 })
 
 t.test('clients cannot make the record of a day larger than all may be', async t => {
