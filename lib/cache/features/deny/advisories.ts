@@ -121,5 +121,9 @@ function rowOf(
   const ranges = affected.reduce((all, next) =>
     all.length * next.length > mostRanges ? all : all.flatMap(a => next.map(b => [...a, ...b])),
   )
-  return [{ ...row, source: true, ranges, byRelease, reason: row.reason.slice(0, 200) }]
+  const reason = row.reason
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, 200)
+  return [{ ...row, source: true, ranges, byRelease, reason }]
 }

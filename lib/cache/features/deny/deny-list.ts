@@ -17,6 +17,7 @@ import { settledLook } from '../../../files/settled-files.ts'
 import { recentEntries } from '../../../recent.ts'
 import { stanzas } from '../../archive/deb822.ts'
 import { decompress } from '../../archive/decompress.ts'
+import { readPath } from '../../archive/listed-file.ts'
 import { type NamedPackage, packageNamed } from '../../archive/package-file.ts'
 import { decodedUrl } from '../../archive/path.ts'
 import { indexChoices } from '../../archive/suite-layout.ts'
@@ -93,26 +94,16 @@ export class DenyList {
   }
 
   readonly refuse: RefuseFile = file => {
-    let suspect = this.#ofFiles.get(file)
-    if (suspect === undefined) {
-      const named = packageNamed(file.uri.path)
-      const rows = named === undefined ? [] : this.#rowsOf(named)
-      // A name without a version may be that of any package.
-      const isOne = rows.length > 0 || (named?.version === undefined && this.#rows.length > 0)
-      suspect = named === undefined || !isOne ? 'none' : { named, rows }
-      this.#ofFiles.set(file, suspect)
-    }
-    if (suspect === 'none') return undefined
-    const { named, rows } = suspect
-    const certain = rows.find(
-      row =>
-        row.byRelease === undefined &&
-        this.#isInForce(row) &&
-        mayBeWithin(versionFor(row, named), row.ranges) === true,
-    )
-    return certain === undefined
-      ? this.#judge(file, suspect)
-      : refusalBy(certain, named, named.version)
+    const suspect = this.#ofFiles.get(file) ?? this.#suspect(packageNamed(file.uri.path))
+    this.#ofFiles.set(file, suspect)
+    return suspect === 'none' ? undefined : this.#judge(file, suspect)
+  }
+
+  #suspect(named: NamedPackage | undefined): Suspect | 'none' {
+    if (named === undefined || this.#rows.length === 0) return 'none'
+    const rows = this.#rowsOf(named)
+    // A name without a version may be that of any package.
+    return rows.length === 0 && named.version !== undefined ? 'none' : { named, rows }
   }
 
   readonly #isInForce = ({ until = Number.POSITIVE_INFINITY }: DenyRow): boolean =>
@@ -186,7 +177,7 @@ export class DenyList {
       const unpacked = decompress(createReadStream(layout.blob(index.digest)))
       for await (const { fields } of stanzas(unpacked, { wanted })) {
         const [name = '', source = name] = [fields.get('package'), fields.get('source')]
-        const [path, version] = [fields.get('filename'), fields.get('version')]
+        const [path, version] = [readPath(fields.get('filename') ?? ''), fields.get('version')]
         // `Source: name (version)` is that of a package whose source has another version.
         const [directory = ''] = source.split(' ')
         const isListed = this.#byName.has(name) || this.#byName.has(directory)

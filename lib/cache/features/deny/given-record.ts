@@ -19,6 +19,7 @@ import { repeat } from '../../../async/repeat.ts'
 import { explainError, valueUnlessMissing } from '../../../errors.ts'
 import type { Exchange } from '../../../http/message/message.ts'
 import type { Logger } from '../../../log/log.ts'
+import { recentEntries } from '../../../recent.ts'
 import { packageNamed } from '../../archive/package-file.ts'
 
 interface RecordParts {
@@ -36,9 +37,8 @@ const most = 50_000
 
 export class GivenRecord {
   readonly #parts: RecordParts
-  /** The clients that are noted for a key. */
-  readonly #seen = new Map<string, Set<string>>()
-  #seenClients = 0
+  /** The keys and clients that are noted. */
+  readonly #seen = recentEntries<string, true>(most)
   readonly #lines: string[] = []
   /** The bytes of all files. */
   #bytes = 0
@@ -58,22 +58,15 @@ export class GivenRecord {
     const { key, outcome } = facts
     const { address } = request.client
     if (typeof key !== 'string' || request.method !== 'GET') return
-    const seen = this.#seen.get(key) ?? new Set()
-    if (seen.has(address) || this.#lines.length >= most || !this.#parts.isOn()) return
+    const seen = `${address} ${key}`
+    if (this.#seen.get(seen) || this.#lines.length >= most || !this.#parts.isOn()) return
     const wasSent = status === 206 || (status === 200 && complete)
     if (!wasSent || (outcome !== 'hit' && outcome !== 'miss')) return
     const [path = ''] = key.split('?')
     const tail = path.replace(/\/$/, '').split('/').slice(-2).join('/')
     if (packageNamed(tail) === undefined) return
-    if (this.#seenClients >= most) this.#forget()
-    this.#seenClients += 1
-    this.#seen.set(key, seen.add(address))
+    this.#seen.set(seen, true)
     this.#lines.push(`\n${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}`)
-  }
-
-  #forget(): void {
-    this.#seen.clear()
-    this.#seenClients = 0
   }
 
   /** Writes the lines that wait. Those that cannot be written wait on. Never rejects. */
@@ -98,7 +91,7 @@ export class GivenRecord {
     const today = fileName(clock.now())
     const tidied = `${today} ${isOn()}`
     const isNew = tidied !== this.#tidied
-    if (isNew && !this.#failing) this.#forget()
+    if (isNew && !this.#failing) this.#seen.clear()
     if (!isOn()) {
       this.#lines.length = 0
       if (isNew) await rm(directory, { recursive: true, force: true })

@@ -214,11 +214,11 @@ async function indexed(
     return `Package: ssh\nSource: openssh (1)\nVersion: ${version}\n`
   }
   const files = await archive.ofDay(1, { packages, first })
+  const inSuite = (path: string) => path.replace('dists/stable', `dists/${suite}`)
   const moved = [...files].map(
-    ([path, content]) => [path.replace('dists/stable', `dists/${suite}`), content] as const,
+    ([path, content]) => [inSuite(path.replace('/./', '/')), content] as const,
   )
   archive.serve(new Map(moved))
-  const inSuite = (path: string) => path.replace('dists/stable', `dists/${suite}`)
   await archive.get(inSuite(archive.release))
   await archive.get(inSuite(archive.index))
   await archive.settle()
@@ -253,10 +253,14 @@ t.test('an index says of which package a file is, where its name does not', asyn
     'pool/ssh/ssh-9.1-1-amd64.deb': '1:9.1-1',
     'pool/ssh/0123456789abcdef0123456789abcdef.deb': '1:9.1-1',
     'pool/ssh/ssh-9.2-2-amd64.deb': '1:9.2-2',
+    './pool/ssh/ssh_9.1-0_all.deb': '1:9.1-0',
+    './pool/ssh/ssh_9.3-0_all.deb': '1:9.3-0',
   })
   t.match(await get('ssh/ssh-9.1-1-amd64.deb'), { status: 403, reason: /^ssh 1:9\.1-1 is/ })
   t.equal((await get('ssh/0123456789abcdef0123456789abcdef.deb')).status, 403)
   t.equal((await get('ssh/ssh-9.2-2-amd64.deb')).status, 200)
+  t.equal((await get('ssh/ssh_9.3-0_all.deb')).status, 200, 'a path that begins with a dot')
+  t.equal((await get('ssh/ssh_9.1-0_all.deb')).status, 403)
   t.equal((await get('ssh/other-9.2-2-amd64.deb')).status, 404)
 })
 
