@@ -99,6 +99,7 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   const found = {
     domain: of('BASE_URL')?.replace(/^https?:\/\/|\/$/g, ''),
     ...(file === undefined ? { idpMetadataURL: metadata } : { idpMetadataFile: file }),
+    samlRequestSigning: isOn('SIGN_REQUESTS') && 'always',
     access: asked && [{ path: '/', allow }],
     proxy: {
       listenAddress: (of('BIND') ?? ':8080').replace(/^:/, ''),
@@ -127,7 +128,10 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
       const advice = value === undefined ? UNREAD : known
       return advice === '' ? [] : [`SAML_PROXY_${name}: ${advice}`]
     }),
-    ...problems.map(({ path, text }) => `to fix: ${path.join('.')}: ${text}`),
+    ...problems.map(
+      ({ path, text }) =>
+        `to fix: ${[path.join('.'), text].filter(part => part !== '').join(': ')}`,
+    ),
   ]
   const lines = Object.entries(isRecord(settings) ? settings : {}).flatMap(([name, value]) => {
     if (!isRecord(value)) return [`${name}: ${JSON.stringify(value)}`]
@@ -145,7 +149,10 @@ const RULES = 'write rules of access, as docs/access-rules.md says'
 const ADVICE: Readonly<Record<string, string>> = {
   NAME_ID_MAPPING:
     'translated; the user is the e-mail address, else sAMAccountName, else the name ID',
-  AUTHORIZE_VALUES: 'translated with AUTHORIZE_ATTRIBUTE alone; in a rule * stands for any text',
+  AUTHORIZE_VALUES:
+    'translated only together with AUTHORIZE_ATTRIBUTE; in a rule * stands for any text',
+  ENTITY_ID:
+    'there is no setting; give the identity provider https://DOMAIN/saml/metadata as the entity ID',
   INITIATE_SESSION_PATH: `visitors would pass without a login; if that is meant, ${RULES}`,
   ATTRIBUTE_HEADER_WILDCARD: 'name each header under identity.names',
   AUTH_VERIFY: 'the reverse proxy asks forwardAuth.listenAddress, as docs/forward-auth.md says',

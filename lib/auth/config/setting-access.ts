@@ -133,7 +133,7 @@ export const access = listOfGroups(
       'The person comes back to the same page, with the form they were about to send.',
     ),
     message: optionalSetting(message).says(
-      'A line that a person who is refused reads on the page, in whatever language you write it.',
+      'A line on the page that a refused person sees. It is shown in the language in which you write it.',
     ),
     enforce: optionalSetting(enforcement, 'what `accessEnforce` says').says(
       'With `watch`, what this rule refuses is judged by the other rules instead, and counted and logged (`would`). Without a session nothing passes by it, so `allow: anyone` excludes it. A rule that is enforced must say who may use the path meanwhile.',

@@ -119,7 +119,7 @@ export const identityToken = {
   )
     .noEffectWithout('identity.token')
     .says(
-      'Header with the JWT. What clients send in it is removed everywhere. So with `Authorization`, which has `Bearer` before the JWT, no client can log in to the application itself, on `passthroughPaths` and with passthrough tokens either; `proxy.useBasicAuth` is refused beside it.',
+      'Header with the JWT. What clients send in it is removed everywhere. So with `Authorization`, which has `Bearer` before the JWT, no client can log in to the application itself, not even on `passthroughPaths` or with a passthrough token; `proxy.useBasicAuth` is refused beside it.',
     ),
   tokenIssuer: optionalSetting(claimText, '`https://` and `domain`')
     .noEffectWithout('identity.token')

@@ -156,7 +156,7 @@ export const settings = group('', {
   accessEnforce: setting(enforcement, 'always')
     .noEffectWithout('access')
     .says(
-      'Whether rules of `access` are enforced that do not say it themselves (`enforce`). With `watch`, persons who are signed in pass whatever these rules say, also where no rule matches; what enforcing would do is counted and logged. Then a rule with `allow: anyone` needs `enforce: always`.',
+      'Whether rules of `access` are enforced that do not say it themselves (`enforce`). With `watch`, people who are signed in pass whatever these rules say, also where no rule matches; what enforcing would do is counted and logged. Then a rule with `allow: anyone` needs `enforce: always`.',
     ),
   cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
     'What happens to CORS preflights, the OPTIONS requests by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, so such a page can make only simple calls. `pass` sends them to the application without identity, cookies or credentials. The call itself needs a session as always.',
@@ -412,7 +412,7 @@ export const settings = group('', {
       )
         .needsRestart('state')
         .says(
-          'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so the instances that share them have one name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
+          'The store: `redis://HOST:PORT/NUMBER`, or `rediss://` with TLS. All keys begin with `{authproxy:INSTANCE}:`, so instances that share them must have the same name. With `sentinels` the host is the name by which these know the store. No request waits longer than 50 ms for the store, and no session ends because it is away.',
         ),
       user: optionalSetting(text, 'none: the default user')
         .needsRestart('state')

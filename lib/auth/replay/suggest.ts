@@ -212,5 +212,5 @@ function linesOf({ path, allow, uses }: Rule): readonly string[] {
 
 function evidence(uses: readonly Use[]): string {
   const requests = uses.reduce((sum, { count }) => sum + count, 0)
-  return `# ${requests} requests, ${new Set(uses.map(({ member }) => member.subject)).size} persons`
+  return `# ${requests} requests, ${new Set(uses.map(({ member }) => member.subject)).size} people`
 }

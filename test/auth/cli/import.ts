@@ -33,6 +33,7 @@ t.test(
       'SAML_PROXY_AUTHORIZE_VALUES=ops, admins',
       'SAML_PROXY_COOKIE_MAX_AGE=1h30m',
       'SAML_PROXY_ALLOW_IDP_INITIATED=true',
+      'SAML_PROXY_SIGN_REQUESTS=true',
       'SAML_PROXY_NAME_ID_FORMAT=email',
       'SAML_PROXY_NAME_ID_MAPPING=X-User',
       'SAML_PROXY_DEBUG=1',
@@ -40,6 +41,7 @@ t.test(
     t.same(found, {
       domain: 'app.example.org',
       idpMetadataURL: 'https://idp.example.org/metadata',
+      samlRequestSigning: 'always',
       access: [{ path: '/', allow: [{ groups: ['ops', 'admins'] }] }],
       proxy: { listenAddress: '8080', targetURL: 'http://127.0.0.1:3000' },
       saml: {
@@ -107,6 +109,7 @@ t.test('what has no setting is named with what to do, and without its value', t 
   const { text, isComplete } = imported(
     ...least,
     'SAML_PROXY_COOKIE_NAME=token',
+    'SAML_PROXY_ENTITY_ID=urn:secret',
     'SAML_PROXY_COOKIE_DOMAIN=example.org',
     'SAML_PROXY_SP_KEY_PATH=/key',
     'SAML_PROXY_NEW_AUTH_WEBHOOK_URL=https://ada:secret@hooks.example.org/',
@@ -116,6 +119,7 @@ t.test('what has no setting is named with what to do, and without its value', t 
   t.ok(isComplete)
   for (const named of [
     'COOKIE_NAME: nothing to set',
+    'ENTITY_ID: there is no setting; give the identity provider',
     'COOKIE_DOMAIN: nothing to set: each host has an instance of its own',
     'SP_KEY_PATH: nothing to set: authproxy makes a key of its own',
     'NEW_AUTH_WEBHOOK_URL: there is no webhook',
@@ -141,6 +145,8 @@ t.test('the command writes it, and ends with 1 while something is missing', asyn
   t.match(await run(file), { code: 0, stdout: /^domain: "app\.example\.org"$/m })
   await writeFile(file, least.slice(1).join('\n'))
   t.match(await run(file), { code: 1, stdout: /^# to fix: domain: name the public host/m })
+  await writeFile(file, least.slice(0, 2).join('\n'))
+  t.match(await run(file), { code: 1, stdout: /^# to fix: no IdP metadata source set/m })
   t.match(await run(), { code: 2, stderr: /name the file/ })
   t.match(await run('/nowhere/env'), { code: 2, stderr: /there is no such file/ })
 })

@@ -128,7 +128,7 @@ t.test(
       { path: '= /', allow: [{ groups: 'staff' }, { groups: 'students' }] },
     ])
     const [, requests, persons] =
-      /path: "\/api\/v1\/" # (\d+) requests, (\d+) persons/.exec(text) ?? []
+      /path: "\/api\/v1\/" # (\d+) requests, (\d+) people/.exec(text) ?? []
     const api = uses.filter(({ path }) => path.startsWith('/api/'))
     t.same(
       [Number(requests), Number(persons)],
