@@ -4,7 +4,8 @@
  * # Facts
  * - The version in a name has no epoch in most archives. Where it has one, the colon may be escaped, and apt escapes the `%` of that again.
  * - In a pool the last directory has the name of the source package.
- * - Servers take an escaped slash for a slash, and some redirect a path with a slash at its end to the file.
+ * - Servers take an escaped slash for a slash, and some redirect a path with a slash at its end to the file. Some servers of artifacts
+ *   cut a segment at a semicolon, and some file systems have no case.
  */
 import { decodedOnce, segmentsOf } from './path.ts'
 
@@ -40,15 +41,16 @@ export interface NamedPackage {
 
 /** Reads the path of a package file, also of one whose name lacks a version; undefined for any other path. */
 export function packageNamed(path: string): NamedPackage | undefined {
-  const segments = segmentsOf(decodedOnce(path)).filter(segment => segment !== '')
+  const cut = decodedOnce(path.replace(/;[^/]*/g, ''))
+  const segments = segmentsOf(cut).filter(segment => segment !== '')
   const [directory = '', file = ''] = ['', ...segments].slice(-2)
-  const [, stem = '', suffix] = /^(.+)\.([ud]?deb|dsc)$/.exec(file) ?? []
+  const [, stem = '', suffix] = /^(.+)\.([ud]?deb|dsc)$/i.exec(file) ?? []
   const [name, version, architecture] = stem.split('_')
   if (name === undefined || suffix === undefined) return undefined
   return {
-    name,
+    name: name.toLowerCase(),
     version: /^\d/.test(version ?? '') ? version : undefined,
-    architecture: suffix === 'dsc' ? 'source' : architecture,
-    directory,
+    architecture: /dsc/i.test(suffix) ? 'source' : architecture,
+    directory: directory.toLowerCase(),
   }
 }

@@ -29,7 +29,7 @@ import type { Claim, Generation } from '../../suites/generation.ts'
 import { groupsOf } from '../../suites/past-names.ts'
 import type { Core } from '../feature.ts'
 import { distributionOf } from './advisories.ts'
-import { type DenyRow, isWithin, mayBeWithin } from './row.ts'
+import { comparedVersion, type DenyRow, isWithin, mayBeWithin } from './row.ts'
 import { type DenyRows, readDenyFiles } from './rows.ts'
 
 type DenyParts = Pick<Core, 'rules' | 'suites' | 'clock' | 'cacheDirectory'> & {
@@ -119,7 +119,7 @@ export class DenyList {
         return (
           row.package === (source ? directory : name) &&
           (architecture === undefined || only === architecture) &&
-          mayBeWithin(versionFor(row, named), all) !== false
+          mayBeWithin(comparedVersion(row, named), all) !== false
         )
       })
   }
@@ -139,11 +139,11 @@ export class DenyList {
       const elsewhere = distributionOf(release) ?? row.distribution
       if (!this.#isInForce(row) || (row.distribution && row.distribution !== elsewhere)) continue
       const ranges = row.byRelease?.get(release ?? '') ?? row.ranges
-      let [is, version] = [mayBeWithin(versionFor(row, about), ranges), about.version]
+      let [is, version] = [mayBeWithin(comparedVersion(row, about), ranges), about.version]
       if (is === 'unknown') {
         const whole = await this.#inIndex(claim, key)
         version = whole?.version
-        is = whole === undefined || isWithin(versionFor(row, whole) ?? '', ranges)
+        is = whole === undefined || isWithin(comparedVersion(row, whole) ?? '', ranges)
       }
       if (is) return refusalBy(row, about, version)
     }
@@ -173,16 +173,22 @@ export class DenyList {
     const layout = new Layout(this.#parts.cacheDirectory)
     const found = new Map<string, NamedPackage>()
     for (const [index] of indexChoices(contents)) {
-      if (index?.kind !== 'Packages') continue
+      if (index === undefined) continue
+      const ofSources = index.kind === 'Sources'
       const unpacked = decompress(createReadStream(layout.blob(index.digest)))
       for await (const { fields } of stanzas(unpacked, { wanted })) {
-        const [name = '', source = name] = [fields.get('package'), fields.get('source')]
-        const [path, version] = [readPath(fields.get('filename') ?? ''), fields.get('version')]
+        const field = (name: string): string => fields.get(name) ?? ''
+        const [name, version] = [field('package'), field('version')]
+        const listed = field('checksums-sha256') || field('files')
+        const file = ofSources
+          ? `${field('directory')}/${/\S+\.dsc$/m.exec(listed)?.[0]}`
+          : field('filename')
         // `Source: name (version)` is that of a package whose source has another version.
-        const [directory = ''] = source.split(' ')
+        const [directory = ''] = (field('source') || name).split(' ')
+        const architecture = ofSources ? 'source' : fields.get('architecture')
         const isListed = this.#byName.has(name) || this.#byName.has(directory)
-        if (isListed && path !== undefined && version !== undefined)
-          found.set(path, { name, version, directory, architecture: fields.get('architecture') })
+        const path = isListed && version !== '' ? readPath(file) : undefined
+        if (path !== undefined) found.set(path, { name, version, directory, architecture })
       }
     }
     return found
@@ -215,12 +221,10 @@ export class DenyList {
   }
 }
 
-const wanted = ['Package', 'Source', 'Version', 'Architecture', 'Filename']
-
-/** The version that a row is compared with. `+b1` is that of a package which was only built again from the same source. */
-function versionFor({ source }: DenyRow, { version }: NamedPackage): string | undefined {
-  return source ? version?.replace(/\+b\d+$/, '') : version
-}
+const wanted = [
+  ...['Package', 'Source', 'Version', 'Architecture', 'Filename', 'Directory', 'Files'],
+  'Checksums-Sha256',
+]
 
 /** The code name of the release that a suite belongs to, such as `bookworm` for `bookworm-security`. */
 function releaseOf(claim: Claim | undefined): string | undefined {

@@ -3,6 +3,7 @@
  * pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
+import type { NamedPackage } from '../../archive/package-file.ts'
 import { compareVersions } from '../../archive/version.ts'
 
 /** Packages that are denied, and why. */
@@ -75,4 +76,12 @@ export function mayBeWithin(
   if (epochs.length > mostEpochs) return 'unknown'
   const answers = new Set(epochs.map(epoch => isWithin(`${epoch}:${version}`, ranges)))
   return answers.size > 1 ? 'unknown' : answers.has(true)
+}
+
+/** The version that ranges are compared with. The `+b1` of a package that was only built again is no part of the version of its source. */
+export function comparedVersion(
+  { source }: Pick<DenyRow, 'source'>,
+  { version }: NamedPackage,
+): string | undefined {
+  return source ? version?.replace(/\+b\d+$/, '') : version
 }

@@ -5,6 +5,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { changingArchive } from '../../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../../fixtures/cache/cache.ts'
 import type { RawResponse } from '../../../fixtures/http/raw-client.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
@@ -77,6 +78,13 @@ t.test('no spelling of a name leads around it, and no other way to ask', async t
     '/flat/xz-utils_5.6.0-0.2_all.deb',
     '/x/xz-utils_5.6.0-0.2.dsc',
     '/x/xz-utils.deb',
+    // Servers of artifacts take the rest of such a segment for parameters.
+    `${bad};a=b`,
+    `${bad};a=b/`,
+    bad
+      .replace('xz-utils/', 'xz-utils;a=b/')
+      .replace('.deb', '.DEB')
+      .replace('/xz-utils_', '/XZ-utils_'),
     '/x/xz-utils_latest_amd64.deb',
   ])
     t.equal((await get(path)).status, 403, path)
@@ -274,4 +282,29 @@ t.test('an advisory for releases of one distribution says nothing of another', a
     const get = await indexed(t, { id: 'DSA-1', affected }, {}, suite)
     t.equal((await get('main/p/p_1_all.deb')).status, status, suite)
   }
+})
+
+t.test('the index of sources says the epoch of a .dsc', async t => {
+  const path = join(t.testdir(), 'deny.yaml')
+  await writeFile(path, '- {package: ssh, source: true, versions: "<< 1:9.2-2", reason: x}')
+  const archive = await changingArchive(t, { settings: { deny: path } })
+  const { release, suite } = archive
+  const files = await archive.ofDay(1)
+  const content = 'Format: 3.0'
+  const stanzas = ['9.1-1', '9.2-2'].map(version => {
+    const name = `ssh_${version}.dsc`
+    files.set(`debian/pool/ssh/${name}`, Buffer.from(content))
+    const digest = `${hexOf('sha256', content)} ${content.length} ${name}`
+    return `Package: ssh\nVersion: 1:${version}\nArchitecture: any\nDirectory: pool/ssh\nChecksums-Sha256:\n ${digest}\n`
+  })
+  const sources = Buffer.from(stanzas.join('\n'))
+  const index = 'main/source/Sources'
+  const line = ` ${hexOf('sha256', sources)} ${sources.length} ${index}\n`
+  files.set(release, Buffer.concat([files.get(release) ?? Buffer.alloc(0), Buffer.from(line)]))
+  files.set(`${suite}/${index}`, sources)
+  archive.serve(files)
+  for (const path of [release, archive.index, `${suite}/${index}`]) await archive.get(path)
+  await archive.settle()
+  t.match(await archive.get('debian/pool/ssh/ssh_9.1-1.dsc'), { status: 403, reason: /x$/ })
+  t.equal((await archive.get('debian/pool/ssh/ssh_9.2-2.dsc')).status, 200)
 })

@@ -4,11 +4,13 @@
 import { appendFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { Config } from '../../../../lib/cache/config/config.ts'
 import {
   type GivenPackage,
   GivenRecord,
   givenPackages,
 } from '../../../../lib/cache/features/deny/given-record.ts'
+import { recall } from '../../../../lib/cache/features/deny/recall.ts'
 import { TestCache } from '../../../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
@@ -197,4 +199,20 @@ t.test('every file is recorded that a row can deny, and no other', async t => {
     await clients(),
     ['a_1.dsc', 'a_latest_all.deb', 'xz-utils.deb'].map(name => `127.0.0.2 x/${name}`),
   )
+})
+
+t.test('the version of a source means what was only built again from it', async t => {
+  const cacheDirectory = t.testdir({
+    given: { '2026-03-14.v1': '\n1773486000 127.0.0.1 xz-utils/liblzma5_5.6.0-0.2%2Bb1_amd64.deb' },
+  })
+  const parts = { cacheDirectory, statistics: { recall: true } as Config['statistics'] }
+  const lines: string[] = []
+  t.capture(process.stdout, 'write', (...written: unknown[]) => {
+    lines.push(String(written[0]))
+    for (const one of written) if (typeof one === 'function') one()
+    return true
+  })
+  for (const name of ['xz-utils', 'liblzma5'])
+    await recall(parts, { name, versions: '5.6.0-0.2', json: true })
+  t.match(lines.join(''), /^\[[^\]]*liblzma5[^\]]*\]\s*\[\s*\]\s*$/)
 })
