@@ -92,11 +92,14 @@ async function jobConfig(
   // The job itself may record a build, whichever networks the file names for that.
   const open = 'builds' in value ? { builds: Object.assign({}, value.builds, { clients: [] }) } : {}
   // The only client is this machine.
-  const statistics = named === undefined && 'recall' in value.statistics && { recall: false }
+  const unrecorded =
+    named === undefined && 'statistics' in value
+      ? { statistics: Object.assign({}, value.statistics, { recall: false }) }
+      : {}
   return {
     ...value,
     ...open,
-    statistics: { ...value.statistics, ...statistics },
+    ...unrecorded,
     log: { ...value.log, access: true },
     listenSecure: undefined,
     mdns: false,
