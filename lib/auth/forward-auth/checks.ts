@@ -57,7 +57,7 @@ export function checkHandler(parts: CheckParts): Handler {
   return check => {
     const rules = parts.rules()
     const { forwardAuth } = rules.config
-    if (forwardAuth === undefined) return misroutedAnswer()
+    if (forwardAuth === undefined) return misroutedAnswer(rules.config)
     const asked = readCheck(check, forwardAuth)
     const by = { asked, rules, parts, clients }
     const question = probed.questionIn(check, asked)
@@ -105,7 +105,7 @@ function judge(
     log.warn(`FORWARD-AUTH-ERROR ${code}`, { ...about, field: refused.name.slice(0, 100) })
     return told(refusedFieldAnswer(refused))
   }
-  if (isOwnPath(place.path)) return told(misroutedAnswer())
+  if (isOwnPath(place.path)) return told(misroutedAnswer(config))
   if (isRefusedMethod(request.method)) return told(noMethod)
   if (asker.otherProtocol) return told(noProtocol)
   const { path, query } = place
