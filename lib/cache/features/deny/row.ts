@@ -38,11 +38,11 @@ interface Bound {
 /** The versions for which all bounds hold. Without bounds it has every version. */
 export type VersionRange = readonly Bound[]
 
-const BOUND = /^\s*(<<|<=|=|>=|>>)?\s*([0-9][A-Za-z0-9.+~:-]*)\s*$/
+const BOUND = /^(<<|<=|=|>=|>>)?\s*([0-9][A-Za-z0-9.+~:-]*)$/
 
 /** Reads bounds with commas between them. A version alone stands for itself. Undefined for other text. */
 export function parseRange(text: string): VersionRange | undefined {
-  const bounds = text.split(',').map(part => BOUND.exec(part))
+  const bounds = text.split(',').map(part => BOUND.exec(part.trim()))
   const read = bounds.flatMap(match => {
     const [, relation = '=', version] = match ?? []
     return version === undefined ? [] : [{ relation: relation as Bound['relation'], version }]

@@ -78,4 +78,8 @@ t.test('what is wrong, and where', async t => {
   }
   t.match(await read(JSON.stringify([row])), [row], 'JSON is YAML')
   t.match(await read(JSON.stringify(Array(300_000).fill(osv))), /more than 100000 rows/)
+  const [affected] = osv.affected
+  const versions = Array.from({ length: 10_001 }, (_, n) => `${n}`)
+  const long = { id: 'X', affected: [{ ...affected, versions }] }
+  t.match(await read(JSON.stringify(long)), /more than 10000 ranges of a$/)
 })
