@@ -14,17 +14,19 @@ import { repeat } from '../../../async/repeat.ts'
 import { answerOfThread } from '../../../async/thread.ts'
 import { explainError, Failure } from '../../../errors.ts'
 import { settledLook } from '../../../files/settled-files.ts'
+import { formatUri, type TargetUri } from '../../../http/message/target.ts'
 import { recentEntries } from '../../../recent.ts'
 import { stanzas } from '../../archive/deb822.ts'
 import { decompress } from '../../archive/decompress.ts'
 import { readPath } from '../../archive/listed-file.ts'
 import { type NamedPackage, packageNamed } from '../../archive/package-file.ts'
-import { decodedUrl } from '../../archive/path.ts'
+import { classify, decodedOnce, decodedUrl } from '../../archive/path.ts'
 import { indexChoices } from '../../archive/suite-layout.ts'
 import type { RefuseFile } from '../../decide/decide.ts'
 import type { Refusal } from '../../policy/policy.ts'
 import type { FileDestination } from '../../request/destination.ts'
 import { Layout } from '../../store/disk/disk.ts'
+import { canonicalUri } from '../../store/key.ts'
 import type { Claim, Generation } from '../../suites/generation.ts'
 import { groupsOf } from '../../suites/past-names.ts'
 import type { Core } from '../feature.ts'
@@ -125,19 +127,20 @@ export class DenyList {
   }
 
   /** Decides by what the suites know of the file. */
-  async #judge(
-    { key, archive }: FileDestination,
-    { named, rows }: Suspect,
-  ): Promise<Refusal | undefined> {
+  async #judge({ uri }: FileDestination, { named, rows }: Suspect): Promise<Refusal | undefined> {
+    const plain = plainUri(uri)
+    const [key, archive] = [formatUri(plain), classify(plain.path)]
     const client = { address: '', port: 0 }
     const must = await this.#parts.suites.mustBe({ key, archive, client, stored: undefined })
     const claim = must.claim ?? (await must.awaited)
     const release = releaseOf(claim)
+    const distribution = distributionOf(release)
     const found = named.version === undefined ? await this.#inIndex(claim, key) : undefined
     const about = found ?? named
     for (const row of found === undefined ? rows : this.#rowsOf(found)) {
-      const elsewhere = distributionOf(release) ?? row.distribution
-      if (!this.#isInForce(row) || (row.distribution && row.distribution !== elsewhere)) continue
+      const isElsewhere =
+        row.distribution !== undefined && row.distribution !== (distribution ?? row.distribution)
+      if (isElsewhere || !this.#isInForce(row)) continue
       const ranges = row.byRelease?.get(release ?? '') ?? row.ranges
       let [is, version] = [mayBeWithin(comparedVersion(row, about), ranges), about.version]
       if (is === 'unknown') {
@@ -225,6 +228,13 @@ const wanted = [
   ...['Package', 'Source', 'Version', 'Architecture', 'Filename', 'Directory', 'Files'],
   'Checksums-Sha256',
 ]
+
+/** The target as indexes spell it: in servers' own reading of the path, and without a query. */
+function plainUri({ query: _query, ...uri }: TargetUri): TargetUri {
+  const path = decodedOnce(uri.path.replace(/;[^/]*/g, '')).replaceAll('%', '%25')
+  const plain = canonicalUri({ ...uri, path }) ?? uri
+  return { ...plain, path: plain.path.replace(/\/$/, '') }
+}
 
 /** The code name of the release that a suite belongs to, such as `bookworm` for `bookworm-security`. */
 function releaseOf(claim: Claim | undefined): string | undefined {

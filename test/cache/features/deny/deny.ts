@@ -308,3 +308,12 @@ t.test('the index of sources says the epoch of a .dsc', async t => {
   t.match(await archive.get('debian/pool/ssh/ssh_9.1-1.dsc'), { status: 403, reason: /x$/ })
   t.equal((await archive.get('debian/pool/ssh/ssh_9.2-2.dsc')).status, 200)
 })
+
+t.test('no spelling hides the release of a package', async t => {
+  const releases = { stable: { status: 'open' }, sid: { status: 'resolved', fixed_version: '1' } }
+  const get = await indexed(t, { p: { 'CVE-1': { releases } } })
+  const file = 'main/p/p_1_all.deb'
+  const ways = ['', '?x=1', '/', '/?x', '%2F', ';a=b'].map(end => `${file}${end}`)
+  for (const path of [...ways, 'main/x%2F..%2Fp/p_1_all.deb', 'main;a=b/p/p_1_all.deb'])
+    t.equal((await get(path)).status, 403, path)
+})
