@@ -62,10 +62,7 @@ export function tryRequest(config: Config, { person, now, ...trial }: Trial): Tr
 
 /** The configuration in which no rule is only watched. */
 export function withoutWatching(config: Config): Config {
-  const { access } = config
-  return access?.enforced === undefined
-    ? config
-    : { ...config, access: { ...access, enforced: undefined } }
+  return { ...config, access: config.access && { ...config.access, enforced: undefined } }
 }
 
 const NO_INSTANCE = '0'.repeat(32)

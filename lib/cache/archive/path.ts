@@ -171,7 +171,7 @@ function snapshotOf(segments: readonly string[]): Milliseconds | undefined {
 }
 
 /** The segments of a path. They are decoded after the path was split, so that an escaped slash stays inside its segment. */
-export function segmentsOf(path: string): readonly string[] {
+function segmentsOf(path: string): readonly string[] {
   const segments: string[] = []
   for (const raw of path.split('/')) {
     const segment = decodedOnce(raw)

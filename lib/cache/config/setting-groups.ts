@@ -90,7 +90,7 @@ export const suites = group(
       'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin must lack both InRelease and Release of a suite that it had before clients see that. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin must lack both InRelease and Release of a suite that it had before clients see that. Until then it counts as broken, and clients get the stored files; `0s` believes it at once. When an origin refuses a Release file that a known key had signed, clients that go on without one get the stored files for the same time.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them. Of each day (UTC) the last ones are kept. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',

@@ -14,23 +14,23 @@ import { repeat } from '../../../async/repeat.ts'
 import { answerOfThread } from '../../../async/thread.ts'
 import { explainError, Failure } from '../../../errors.ts'
 import { settledLook } from '../../../files/settled-files.ts'
-import { formatUri, type TargetUri } from '../../../http/message/target.ts'
+import { formatUri } from '../../../http/message/target.ts'
 import { recentEntries } from '../../../recent.ts'
 import { stanzas } from '../../archive/deb822.ts'
 import { decompress } from '../../archive/decompress.ts'
 import { readPath } from '../../archive/listed-file.ts'
-import { type NamedPackage, packageNamed } from '../../archive/package-file.ts'
-import { classify, decodedOnce, decodedUrl } from '../../archive/path.ts'
+import { packageNamed } from '../../archive/package-file.ts'
+import { classify, decodedUrl } from '../../archive/path.ts'
 import { indexChoices } from '../../archive/suite-layout.ts'
 import type { RefuseFile } from '../../decide/decide.ts'
 import type { Refusal } from '../../policy/policy.ts'
 import type { FileDestination } from '../../request/destination.ts'
 import { Layout } from '../../store/disk/disk.ts'
-import { canonicalUri } from '../../store/key.ts'
 import type { Claim, Generation } from '../../suites/generation.ts'
 import { groupsOf } from '../../suites/past-names.ts'
 import type { Core } from '../feature.ts'
 import { distributionOf } from './advisories.ts'
+import { type PackageFacts, plainUri } from './plain.ts'
 import { comparedVersion, type DenyRow, isWithin, mayBeWithin } from './row.ts'
 import { type DenyRows, readDenyFiles } from './rows.ts'
 
@@ -47,7 +47,7 @@ const mostLookedUp = 20
 
 /** A file that rows may deny. */
 interface Suspect {
-  readonly named: NamedPackage
+  readonly named: PackageFacts
   readonly rows: readonly DenyRow[]
 }
 
@@ -59,7 +59,7 @@ export class DenyList {
   /** The rows that may deny a file. */
   #ofFiles = new WeakMap<FileDestination, Suspect | 'none'>()
   /** The listed packages by the paths of their files, for a Release file. */
-  readonly #packages = recentEntries<string, Promise<ReadonlyMap<string, NamedPackage>>>(
+  readonly #packages = recentEntries<string, Promise<ReadonlyMap<string, PackageFacts>>>(
     mostLookedUp,
   )
   /** What is wrong with the files now. */
@@ -96,12 +96,12 @@ export class DenyList {
   }
 
   readonly refuse: RefuseFile = file => {
-    const suspect = this.#ofFiles.get(file) ?? this.#suspect(packageNamed(file.uri.path))
+    const suspect = this.#ofFiles.get(file) ?? this.#suspect(packageNamed(plainUri(file.uri).path))
     this.#ofFiles.set(file, suspect)
     return suspect === 'none' ? undefined : this.#judge(file, suspect)
   }
 
-  #suspect(named: NamedPackage | undefined): Suspect | 'none' {
+  #suspect(named: PackageFacts | undefined): Suspect | 'none' {
     if (named === undefined || this.#rows.length === 0) return 'none'
     const rows = this.#rowsOf(named)
     // A name without a version may be that of any package.
@@ -111,7 +111,7 @@ export class DenyList {
   readonly #isInForce = ({ until = Number.POSITIVE_INFINITY }: DenyRow): boolean =>
     this.#parts.clock.now() < until
 
-  #rowsOf(named: NamedPackage): readonly DenyRow[] {
+  #rowsOf(named: PackageFacts): readonly DenyRow[] {
     const { name, directory, architecture } = named
     return [...new Set([name, directory])]
       .flatMap(listed => this.#byName.get(listed) ?? [])
@@ -120,7 +120,7 @@ export class DenyList {
         const all = [ranges, ...(byRelease?.values() ?? [])].flat()
         return (
           row.package === (source ? directory : name) &&
-          (architecture === undefined || only === architecture) &&
+          (architecture === '' || only === architecture) &&
           mayBeWithin(comparedVersion(row, named), all) !== false
         )
       })
@@ -154,7 +154,7 @@ export class DenyList {
   }
 
   /** What the indexes of its suite say of the package in a file; undefined when it is not listed, or they cannot be read in time. */
-  async #inIndex(claim: Claim | undefined, key: string): Promise<NamedPackage | undefined> {
+  async #inIndex(claim: Claim | undefined, key: string): Promise<PackageFacts | undefined> {
     if (claim === undefined) return undefined
     const { generation } = claim
     const { clock, log } = this.#parts
@@ -172,9 +172,9 @@ export class DenyList {
     }
   }
 
-  async #readPackages({ contents }: Generation): Promise<ReadonlyMap<string, NamedPackage>> {
+  async #readPackages({ contents }: Generation): Promise<ReadonlyMap<string, PackageFacts>> {
     const layout = new Layout(this.#parts.cacheDirectory)
-    const found = new Map<string, NamedPackage>()
+    const found = new Map<string, PackageFacts>()
     for (const [index] of indexChoices(contents)) {
       if (index === undefined) continue
       const ofSources = index.kind === 'Sources'
@@ -188,7 +188,7 @@ export class DenyList {
           : field('filename')
         // `Source: name (version)` is that of a package whose source has another version.
         const [directory = ''] = (field('source') || name).split(' ')
-        const architecture = ofSources ? 'source' : fields.get('architecture')
+        const architecture = ofSources ? 'source' : field('architecture')
         const isListed = this.#byName.has(name) || this.#byName.has(directory)
         const path = isListed && version !== '' ? readPath(file) : undefined
         if (path !== undefined) found.set(path, { name, version, directory, architecture })
@@ -229,20 +229,13 @@ const wanted = [
   'Checksums-Sha256',
 ]
 
-/** The target as indexes spell it: in servers' own reading of the path, and without a query. */
-function plainUri({ query: _query, ...uri }: TargetUri): TargetUri {
-  const path = decodedOnce(uri.path.replace(/;[^/]*/g, '')).replaceAll('%', '%25')
-  const plain = canonicalUri({ ...uri, path }) ?? uri
-  return { ...plain, path: plain.path.replace(/\/$/, '') }
-}
-
 /** The code name of the release that a suite belongs to, such as `bookworm` for `bookworm-security`. */
 function releaseOf(claim: Claim | undefined): string | undefined {
   const name = /\/dists\/([a-z]+)/.exec(claim?.suite ?? '')?.[1]
   return name === 'unstable' ? 'sid' : name
 }
 
-function refusalBy({ reason }: DenyRow, named: NamedPackage, version: string | undefined): Refusal {
+function refusalBy({ reason }: DenyRow, named: PackageFacts, version: string | undefined): Refusal {
   const what = [named.name, version ?? named.version ?? ''].join(' ').trim()
   const unsure =
     version === undefined ? ' (its version is not known, so it may be another one)' : ''

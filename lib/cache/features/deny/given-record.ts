@@ -18,9 +18,11 @@ import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { explainError, valueUnlessMissing } from '../../../errors.ts'
 import type { Exchange } from '../../../http/message/message.ts'
+import { parseUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
 import { packageNamed } from '../../archive/package-file.ts'
+import { plainUri } from './plain.ts'
 
 interface RecordParts {
   readonly cacheDirectory: string
@@ -62,8 +64,9 @@ export class GivenRecord {
     if (this.#seen.get(seen) || this.#lines.length >= most || !this.#parts.isOn()) return
     const wasSent = status === 206 || (status === 200 && complete)
     if (!wasSent || (outcome !== 'hit' && outcome !== 'miss')) return
-    const [path = ''] = key.split('?')
-    const tail = path.replace(/\/$/, '').split('/').slice(-2).join('/')
+    const uri = /deb|dsc/.test(key) ? parseUri(key) : { problem: 'no package' }
+    if ('problem' in uri) return
+    const tail = plainUri(uri).path.split('/').slice(-2).join('/')
     if (packageNamed(tail) === undefined) return
     this.#seen.set(seen, true)
     this.#lines.push(`\n${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}`)

@@ -3,8 +3,8 @@
  * pure.
  */
 import type { Milliseconds } from '../../../async/clock.ts'
-import type { NamedPackage } from '../../archive/package-file.ts'
 import { compareVersions } from '../../archive/version.ts'
+import type { PackageFacts } from './plain.ts'
 
 /** Packages that are denied, and why. */
 export interface DenyRow {
@@ -81,7 +81,7 @@ export function mayBeWithin(
 /** The version that ranges are compared with. The `+b1` of a package that was only built again is no part of the version of its source. */
 export function comparedVersion(
   { source }: Pick<DenyRow, 'source'>,
-  { version }: NamedPackage,
+  { version }: PackageFacts,
 ): string | undefined {
   return source ? version?.replace(/\+b\d+$/, '') : version
 }
