@@ -85,6 +85,8 @@ export interface SharedState extends SharedParts {
   /** The records of failures at all instances. */
   failures(): Promise<readonly FailureRecord[]>
   readonly link: string
+  /** How many questions of requests had no answer, so that this instance decided alone. */
+  readonly unanswered: number
   /** Whether the store throws keys away when its memory is full. */
   readonly evicts: boolean
   /** The present problem of the store, for the administrator. */
