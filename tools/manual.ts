@@ -1,5 +1,5 @@
 /**
- * Writes the manuals, the JSON Schemas, the list of metrics and the list of failures into the repository: `npm run manual`.
+ * Writes the manuals, the JSON Schemas, the lists of metrics and of failures, and the forged tokens into the repository: `npm run manual`.
  */
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -11,6 +11,7 @@ import { manualFiles } from '../lib/config/manual.ts'
 import { writeFileAtomically } from '../lib/files/atomic-file.ts'
 import { exitCodes, print, run } from '../lib/program.ts'
 import { failureList } from './failure-list.ts'
+import { forgedTokensFile } from './forged-tokens.ts'
 import { metricsList } from './metrics-list.ts'
 
 await run('manual', async () => {
@@ -18,6 +19,7 @@ await run('manual', async () => {
     ...manualFiles(cachesvcManual),
     ...manualFiles(authproxyManual),
     failureList(),
+    forgedTokensFile(),
     metricsList({ cachesvc: listMetrics(), authproxy: AuthMetrics.list() }),
   ]
   for (const [path, content] of files) {

@@ -8,7 +8,7 @@ import { textResponse, withoutContent } from '../http/message/reply.ts'
 import { router } from '../http/server/router.ts'
 import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
-import { keySetHandler, keySetPath } from './pages/own-document.ts'
+import { keySetHandler } from './pages/own-document.ts'
 
 export function admin(sources: {
   /** The problems that keep the service from its work, a sentence each. */
@@ -16,10 +16,11 @@ export function admin(sources: {
   /** Further facts for the administrator, a sentence each. */
   readonly remarks: () => readonly string[]
   readonly metrics: AuthMetrics
-  /** Keys of the signed identity; undefined while it is off. */
-  readonly identityKeys: () => readonly IdentityKey[] | undefined
+  /** Whether a path has keys of the signed identity, and these keys. */
+  readonly isKeyPath: (path: string) => boolean
+  readonly identityKeys: () => readonly IdentityKey[]
 }): Handler {
-  const { problems, remarks, metrics, identityKeys } = sources
+  const { problems, remarks, metrics, isKeyPath, identityKeys } = sources
   const route = router([
     { method: 'GET', path: '/healthz', handle: async () => textResponse(200, 'alive', plain) },
     { method: 'GET', path: '/readyz', handle: async () => ready(problems(), remarks()) },
@@ -33,11 +34,11 @@ export function admin(sources: {
       }),
     },
   ])
-  const keys = keySetHandler(() => identityKeys() ?? [])
+  const keys = keySetHandler(identityKeys)
   return async request => {
     const path = request.target.form === 'origin' ? request.target.path : ''
     if (request.method === 'OPTIONS') return checked(ready(problems(), remarks()))
-    if (path === keySetPath && identityKeys() !== undefined) return keys(request)
+    if (isKeyPath(path)) return keys(request)
     return (
       (await route(request, path)) ??
       textResponse(404, 'There are /healthz, /readyz and /metrics here.')

@@ -134,7 +134,8 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
       const other = saml.loginAddress(whoamiPath, 'other')
       const about = { client, outcome: 'own-page', user: session.subject } as const
       return continueWhenReady(identity.of(session), sentFields => {
-        const own = { path, session, sentFields, other, baseUrl: config.baseUrl }
+        const signedField = config.identityToken?.field
+        const own = { path, session, sentFields, signedField, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
     }

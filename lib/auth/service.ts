@@ -31,7 +31,7 @@ import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
 import { listenForChecks, shareState } from './features.ts'
 import { passesAgain } from './gate/gate.ts'
-import { IdentityTokens } from './identity/identity-token.ts'
+import { IdentityTokens, tokenKeys } from './identity/identity-token.ts'
 import { SessionIdentity } from './identity/session-identity.ts'
 import type { KeyMakingOptions } from './keys/dynamic-config.ts'
 import { cannotSave, lockOf } from './keys/dynamic-file.ts'
@@ -42,7 +42,7 @@ import { type CreateSamlService, createSamlService } from './login/service.ts'
 import { AuthMetrics } from './metrics.ts'
 import { errorResponse, failurePageMaker } from './pages/failure-page.ts'
 import { FailureRecords, failuresFile } from './pages/failure-records.ts'
-import { keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
+import { isKeyPath, keySetHandler, loginScriptHandler, ownDocument } from './pages/own-document.ts'
 import { pageMaker } from './pages/page.ts'
 import { answer, type PipelineParts } from './pipeline.ts'
 import { probeAnswerer } from './probe/probe.ts'
@@ -292,7 +292,7 @@ async function makeParts(
     ...{ ...judging, page },
     probe: probeAnswerer({ ...given, saml, rules, instanceId, checkOf }),
     documents: {
-      'key-set': keySetHandler(() => keys.identity()),
+      'key-set': keySetHandler(() => tokenKeys(keys, rules().config.identityToken)),
       logo: ownDocument(() => rules().brand.logo),
       'login-script': loginScriptHandler(),
     },
@@ -336,8 +336,8 @@ async function makeListeners(
       problems,
       remarks,
       metrics,
-      identityKeys: () =>
-        rules().config.identityToken === undefined ? undefined : keys.identity(),
+      isKeyPath: path => isKeyPath(path, rules().config.identityToken),
+      identityKeys: () => tokenKeys(keys, rules().config.identityToken),
     }),
     connect: async () => methodNotAllowed(['GET', 'HEAD']),
     onFailure: () => textResponse(500, 'something went wrong'),

@@ -39,7 +39,8 @@ t.test('ready, not ready, and why not', async t => {
     problems: () => problems,
     remarks: () => [],
     metrics: metrics(),
-    identityKeys: () => undefined,
+    isKeyPath: () => false,
+    identityKeys: () => [],
   })
   const get = (path: string, method = 'GET') =>
     handle(requestWith(Fields.empty, { method, target: { form: 'origin', path } }))
@@ -66,7 +67,8 @@ t.test('OPTIONS, as HAProxy asks unless told, says whether the service is ready'
     problems: () => problems,
     remarks: () => [],
     metrics: metrics(),
-    identityKeys: () => undefined,
+    isKeyPath: () => false,
+    identityKeys: () => [],
   }
   const handle = admin(sources)
   for (const target of [{ form: 'origin', path: '/' }, { form: 'asterisk' }] as const) {

@@ -25,7 +25,7 @@ const features = [
     'revocation',
   ],
   ...['shared state', 'renewal', 'kept forms', "the browser's cookie", 'step-up logins'],
-  ...['doctor probes', 'own pages', 'methods'],
+  ...['doctor probes', 'own pages', 'methods', 'credential of the backend', 'signed identity'],
 ] as const
 
 const alike = 'two-fronts.ts: {edge}, {variant}: the gateway and a check decide alike'
@@ -188,6 +188,27 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
     check: [
       'forward-auth/checks.ts: 74, {edge}: a method in small letters is no way around the rule for it',
       alike,
+    ],
+  },
+  'credential of the backend': {
+    gateway: [
+      'backend-credential.ts: 97: every request has the credential once, whatever a client sends by its name',
+      'backend-credential.ts: 97: a value that changes is read again; one of no use changes nothing',
+    ],
+    check: [
+      'backend-credential.ts: 97: a check that passes has the credential, and no other answer has it',
+      'forward-auth/edges-credential.ts: 97: {name} copies it from the check',
+    ],
+  },
+  'signed identity': {
+    gateway: [
+      'identity/token-forms.ts: 81: no client sends a field of the token, whatever lets its request pass',
+      'identity/token-forms.ts: keys are where each gateway has them, and nowhere else',
+      'identity/identity-token.ts: the handshake of a WebSocket carries one too',
+    ],
+    check: [
+      'identity/token-forms.ts: 84: a check answers with the field, and refuses what the edge could pass on',
+      'forward-auth/checks.ts: the signed identity is for the request that was asked about',
     ],
   },
 }

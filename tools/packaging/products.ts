@@ -74,6 +74,7 @@ export const products: readonly Product[] = [
         recipes/shibboleth-idp recipes/simplesamlphp recipes/kubernetes recipes/several-applications
         recipes/traefik recipes/aws-load-balancer recipes/cloudflare recipes/compose
       `),
+      'forged-tokens.json',
     ],
     files: new Map([
       [`${units}/authproxy@.service`, 'packaging/authproxy@.service'],

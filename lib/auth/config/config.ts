@@ -14,6 +14,7 @@ import { tokenScope } from '../access/token-scope.ts'
 import { fieldNames, strippedNames } from './field-names.ts'
 import type { WholeValues } from './secret-files.ts'
 import { accessOf, ruleAttributes } from './setting-access.ts'
+import { tokenFormOf } from './setting-identity-token.ts'
 import { type SettingValues, settings } from './settings.ts'
 
 export type Config = ReturnType<typeof configOf>
@@ -32,6 +33,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
   const { encoding, fieldSize: limit, rename } = identity
   const names = fieldNames(identity.names)
   const backendCredential = backendCredentialOf(values)
+  const identityToken = tokenFormOf(identity, baseUrl)
   const { nameIDFormat, allowSHA1, ...saml } = values.saml
   return {
     instance,
@@ -115,11 +117,14 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       basicAuth: proxy.useBasicAuth,
       names,
       /** The names of further fields that are removed from requests of clients. */
-      stripped: strippedNames(names, backendCredential?.field),
+      stripped: strippedNames(names, {
+        credential: backendCredential?.field,
+        token: identityToken,
+      }),
     },
     groupNames: rename,
-    /** The signed identity; undefined when none is sent. Its audience is the public origin unless the settings name another. */
-    identityToken: identity.token ? { audience: identity.tokenAudience } : undefined,
+    /** The signed identity; undefined when none is sent. */
+    identityToken,
     keyOverlap: values.keys.overlap,
     /**
      * The file of keys that the operator distributes and this instance only reads; undefined when the instance makes its keys
@@ -210,7 +215,8 @@ export function inForce(started: Config, wanted: Config, now: Config = started):
   const next = withFixed(fixed, started, wanted)
   const { identityFields } = next
   // The names that are removed have to include the name of the credential that is sent.
-  const stripped = strippedNames(identityFields.names, backendCredential?.field)
+  const credential = backendCredential?.field
+  const stripped = strippedNames(identityFields.names, { credential, token: next.identityToken })
   const backend = {
     ...{ target, targetVerify, targetCertificates, targetServerName, targetClient },
     ...{ backendCredential, identityFields: { ...identityFields, stripped } },

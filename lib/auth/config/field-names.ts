@@ -20,7 +20,10 @@ export interface NamedField {
   readonly encoded?: string
 }
 
-const NAME = ['displayName', 'name', 'user']
+/** The attributes that have the name of a person. */
+export const personName = ['displayName', 'name', 'user']
+/** The attributes that have the account name of a person. */
+export const accountName = ['uid', 'sAMAccountName', 'upn', 'user']
 const single = { separator: ',', form: 'first' } as const
 const list = { separator: ',', form: 'list' } as const
 
@@ -29,7 +32,7 @@ const PRESETS = {
   remote: [
     { field: 'Remote-User', from: ['user'], ...single },
     { field: 'Remote-Groups', from: ['groups'], ...list },
-    { field: 'Remote-Name', from: NAME, ...single },
+    { field: 'Remote-Name', from: personName, ...single },
     { field: 'Remote-Email', from: ['email'], ...single },
   ],
   /** oauth2-proxy with `--set-xauthrequest`. */
@@ -39,14 +42,14 @@ const PRESETS = {
     { field: 'X-Auth-Request-Groups', from: ['groups'], ...list },
     {
       field: 'X-Auth-Request-Preferred-Username',
-      from: ['uid', 'sAMAccountName', 'upn', 'user'],
+      from: accountName,
       ...single,
     },
   ],
   /** Grafana and Gitea. */
   webauth: [
     { field: 'X-WEBAUTH-USER', from: ['user'], ...single },
-    { field: 'X-WEBAUTH-NAME', from: NAME, ...single },
+    { field: 'X-WEBAUTH-NAME', from: personName, ...single },
     { field: 'X-WEBAUTH-EMAIL', from: ['email'], ...single },
     { field: 'X-WEBAUTH-GROUPS', from: ['groups'], ...list, encoded: ' ' },
   ],
@@ -69,13 +72,20 @@ export function fieldNames(chosen: ReadonlyArray<NameSet | NamedField>) {
   }
 }
 
-/** The names that are removed from a client: those of the table, and those of the fields that are sent, the credential's among them. */
+/**
+ * The names that are removed from a client: those of the table, and those of the fields that are sent, the credential's and those of the
+ * signed identity among them.
+ */
 export function strippedNames(
   { others }: ReturnType<typeof fieldNames>,
-  credential?: string,
+  more: {
+    readonly credential?: string | undefined
+    readonly token?: { readonly field: string; readonly relatives: readonly string[] } | undefined
+  } = {},
 ): ForeignNames {
-  const own = others.map(({ field }) => field)
-  return new ForeignNames(own, credential)
+  const { credential, token } = more
+  const signed = token === undefined ? [] : [token.field, ...token.relatives]
+  return new ForeignNames([...others.map(({ field }) => field), ...signed], credential)
 }
 
 /** The problem of a field name, as the end of a sentence; undefined when there is none. */

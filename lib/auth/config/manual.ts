@@ -51,11 +51,13 @@ proxy:
 }
 
 /**
- * The sentence about the variable of a setting. A variable cannot hold a list of groups or a member of one, and it can hold one
- * token only.
+ * The sentence about the variable of a setting. A variable cannot hold a mapping, a list of groups or a member of one, and it can hold
+ * one token only.
  */
 function variableText(path: readonly string[]): string | undefined {
   const name = path.join('.')
-  if (name.includes('[]') || ['identity.attributes', 'access'].includes(name)) return undefined
+  if (name.includes('[]') || WITHOUT_VARIABLE.includes(name)) return undefined
   return `Environment: \`${name === 'passthroughTokens' ? tokenVariable : variableOf(path)}\`.`
 }
+
+const WITHOUT_VARIABLE = ['identity.attributes', 'identity.tokenClaims', 'access']

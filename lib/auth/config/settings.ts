@@ -25,6 +25,7 @@ import {
 } from '../../config/settings.ts'
 import { access, method, rulePath } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
+import { identityToken } from './setting-identity-token.ts'
 import {
   attributeName,
   chosenNames,
@@ -331,13 +332,7 @@ export const settings = group('', {
       'Longest value of one header. A longer one is not sent at all; its name is in `X-Authproxy-Omitted`.',
       'The default lets 300 groups named by whole distinguished names pass (some 36K). Many backends take less and answer 431 or 400: Node 16K in all, Tomcat, Jetty, Apache and nginx 8K a header. Raise their limit, keep fewer groups (`identity.groups`), shorten them (`identity.groupForm`), or lower this, and the header is left out.',
     ),
-    token: setting(boolean, false).says(
-      'Signed JWT (ES256) with the identity of the user, in `X-Authproxy-Identity`, so that the backend can verify that a request came through this service. It is valid for two minutes at most and for this backend only. Requests without a login carry none.',
-      'Keys to check it with are at `/__authproxy/jwks.json`, on the public listener and on `admin.listenAddress`; the backend no longer gets requests for that path. A token longer than `identity.fieldSize` is not sent.',
-    ),
-    tokenAudience: optionalSetting(text, '`https://` and `domain`')
-      .noEffectWithout('identity.token')
-      .says('Audience (`aud`) of the JWT: the name that the backend has for itself.'),
+    ...identityToken,
   }),
 
   login: group('How a login begins in a browser.', {
@@ -497,11 +492,13 @@ export const settings = group('', {
   limits: group('Limits on sizes and numbers.', {
     head: setting(size('8K', '4M'), '1M')
       .needsRestart()
-      .says('Most bytes of the head of a request.'),
+      .says(
+        'Most bytes of the head of a request; more is 431. In it, the target has 64 KiB at most (414), and Connection and similar headers together 8 KiB (431).',
+      ),
     fields: setting(integer(20, 2000, 'a number of fields'), 900)
       .needsRestart()
       .says(
-        'Most header lines of a request. Node servers ignore lines after the thousandth without an error.',
+        'Most header lines of a request; more is 431. Node servers ignore lines after the thousandth without an error.',
       ),
     responseHead: setting(size('8K', '4M'), '256K').says(
       'Most bytes of the head of a backend’s response.',

@@ -15,7 +15,7 @@ import { type AccessRefusal, type AccessRule, judgeAccess, wantedBy } from '../a
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
 import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
-import { keySetPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
+import { isKeyPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
 import type { ReadSession } from '../session/token.ts'
 import { refusedPath, renewalPath } from './gateway-paths.ts'
 
@@ -127,7 +127,7 @@ function beforeSession(asked: AskedOfGate, rules: Config): Verdict | undefined {
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
   // Without signed identities, or without a logo, the path belongs to the backend.
-  if (path === keySetPath && rules.identityToken !== undefined) return { verdict: 'key-set' }
+  if (isKeyPath(path, rules.identityToken)) return { verdict: 'key-set' }
   if (path === logoPath && rules.pages.logo !== undefined) return { verdict: 'logo' }
   if (path === loginScriptPath) return { verdict: 'login-script' }
   // These paths never go to the backend, even with a prefix or a token that would let them pass.

@@ -11,17 +11,24 @@ import { Fields } from '../../http/message/field.ts'
 import { type Claim, claimTable } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
 import type { NamedField } from '../config/field-names.ts'
+import { isAuthorization } from '../config/setting-identity-token.ts'
 import { mayBeBasicUser } from '../session/identity.ts'
 import type { Session } from '../session/token.ts'
 
+/** A signed identity and the field that has it. */
+interface SignedIdentity {
+  readonly field: string
+  readonly token: string
+}
+
 /**
- * The fields of a session, `token` (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
+ * The fields of a session, the signed identity (identity-token.ts) among them; X-Authproxy-Omitted names those that were too long and are
  * not sent. A subject with a colon cannot be a Basic user (RFC 7617 section 2) and gets no credentials.
  */
 export function identityFields(
   session: Session,
   { claims, encoding, limit, basicAuth, names }: Config['identityFields'],
-  token = '',
+  signed?: SignedIdentity,
 ): Fields {
   const flat: string[] = []
   const omitted: string[] = []
@@ -44,7 +51,10 @@ export function identityFields(
     const form = named.form ?? (isList ? 'list' : 'first')
     add(named.field, namedValue({ ...named, form }, session, encoding))
   }
-  add(TOKEN_FIELD, token)
+  if (signed !== undefined) {
+    const { field, token } = signed
+    add(field, isAuthorization(field) ? `Bearer ${token}` : token)
+  }
   if (omitted.length > 0) flat.push(OMITTED_FIELD, omitted.join(', '))
   if (basicAuth && mayBeBasicUser(session.subject)) {
     flat.push('Authorization', `Basic ${Buffer.from(`${session.subject}:`).toString('base64')}`)
@@ -52,22 +62,21 @@ export function identityFields(
   return Fields.fromFlat(flat)
 }
 
-/** Every name that `identityFields` can send with these settings, `token` that of the signed identity among them. */
+/** Every name that `identityFields` can send with these settings, `signed` that of the signed identity among them. */
 export function identityFieldNames(
   { claims, basicAuth, names }: Config['identityFields'],
-  token: boolean,
+  signed?: string,
 ): readonly string[] {
   const own = ['User', ...[...claimTable(claims), ...DERIVED].map(({ field }) => field)]
   return [
     ...(names.authproxy ? own.map(field => `X-Authproxy-${field}`) : []),
     ...names.others.map(({ field }) => field),
-    ...(token ? [TOKEN_FIELD] : []),
+    ...(signed === undefined ? [] : [signed]),
     OMITTED_FIELD,
     ...(basicAuth ? ['Authorization'] : []),
   ]
 }
 
-const TOKEN_FIELD = 'X-Authproxy-Identity'
 /** The field with the names of fields that were too long. */
 const OMITTED_FIELD = 'X-Authproxy-Omitted'
 

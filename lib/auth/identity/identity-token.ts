@@ -1,28 +1,31 @@
 /**
- * Signs the identity as a JWT for the backend (RFC 7519, ES256).
+ * Signs the identity as a JWT for the backend (RFC 7519), in the form that the settings choose (config/setting-identity-token.ts).
  *
  * The token proves that a request came through this gateway. The other identity fields do not prove this where the backend can
  * be reached another way.
  *
  * # Claims
  * `iss` the public origin; `aud` the backend, by the name the configuration gives it; `sub`; `iat`, `nbf`, `exp`; `auth_time`;
- * `groups`, a list that may be empty; `attributes`, the others by canonical name, each a list; `instance`. Values as they
- * are, not percent-encoded. `htm` and `htu`, method and address without the query (RFC 9449 section 4.2), in a token for one request
+ * `groups`, a list that may be empty; `attributes`, the others by canonical name, each a list; `instance`. Or, in place of `groups`
+ * and `attributes`, claims with names of their own. Values as they are, not percent-encoded. `htm` and `htu`, method and address
+ * without the query (RFC 9449 section 4.2), in a token for one request
  * that an edge asks about. `typ` is JWT, since some libraries take no other; sessions have another one and another algorithm.
  */
-import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { createHash, createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Clock, Milliseconds } from '../../async/clock.ts'
 import { recentEntries } from '../../recent.ts'
+import { type Claim, claimTable } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
-import { publishedFor, signingKey } from '../keys/dynamic-config.ts'
-import { type JwtClaims, secondsOf, signJwt } from '../keys/jwt.ts'
+import type { TokenForm } from '../config/setting-identity-token.ts'
+import { type IdentityKey, publishedFor, signingKey } from '../keys/dynamic-config.ts'
+import { type JwtClaims, secondsOf, signJwt, signPaddedJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { Session } from '../session/token.ts'
 
 interface IdentityTokenOptions {
-  readonly keys: Pick<KeyRing, 'generation' | 'identity'>
+  readonly keys: Pick<KeyRing, 'generation' | 'identity' | 'saml'>
   readonly clock: Clock
-  readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken'>
+  readonly config: Pick<Config, 'baseUrl' | 'instance' | 'identityToken' | 'identityFields'>
 }
 
 const LIFETIME: Milliseconds = 120_000
@@ -41,6 +44,11 @@ interface Minted {
   readonly generation: number
 }
 
+interface Signer {
+  readonly kid: string
+  readonly key: KeyObject
+}
+
 /** The most characters of a path whose token is sent again. */
 const LONGEST_KEPT = 1024
 
@@ -50,7 +58,7 @@ export class IdentityTokens {
   readonly #minted = new WeakMap<Session, Minted>()
   /** The tokens for one request, by session, method and path. */
   readonly #ofRequests = recentEntries<string, Minted>(10_000)
-  #signer: { readonly kid: string; readonly key: KeyObject } | undefined
+  #signer: Signer | undefined
 
   constructor(options: IdentityTokenOptions) {
     this.#options = options
@@ -92,16 +100,45 @@ export class IdentityTokens {
 
   #mint(session: Session, request?: TokenRequest): Minted {
     const { clock, keys, config } = this.#options
+    const { identityToken: form } = config
     const { generation } = keys
     const now = clock.now()
-    const key = signingKey(keys.identity(), now, publishedFor.identity)
-    if (key === undefined) throw new Error('there is no key to sign identities with')
-    const claims = identityClaims(session, { config, now, request })
+    const wait = form?.algorithm === 'RS256' ? publishedFor.saml : publishedFor.identity
+    const key = signingKey(tokenKeys(keys, form), now, wait)
+    if (form === undefined || key === undefined)
+      throw new Error('there is no key to sign identities with')
+    const claims = identityClaims(session, { config, now, request, form })
     const { kid } = key
     if (this.#signer?.kid !== kid) this.#signer = { kid, key: createPrivateKey(key.privateKey) }
-    const token = signJwt(claims, { algorithm: 'ES256', type: 'JWT', ...this.#signer })
+    const token = this.#sign(claims, form, this.#signer)
     return { token, at: now, generation }
   }
+
+  /** The token of a balancer says in its header who signed it, for whom, and until when. */
+  async #sign(
+    claims: JwtClaims,
+    { algorithm, issuer: iss, audience: client, preset }: TokenForm,
+    { kid, key }: Signer,
+  ): Promise<string> {
+    if (preset !== 'alb') return signJwt(claims, { algorithm, type: 'JWT', kid, key })
+    const header = { alg: algorithm, typ: 'JWT', kid, signer: iss, iss, client }
+    return signPaddedJwt(claims, { ...header, exp: claims['exp'] }, key)
+  }
+}
+
+/** The keys of a signed identity of this form, newest first. */
+export function tokenKeys(
+  keys: Pick<KeyRing, 'identity' | 'saml'>,
+  form: Pick<TokenForm, 'algorithm' | 'preset'> | undefined,
+): readonly IdentityKey[] {
+  const own = form?.algorithm === 'RS256' ? keys.saml() : keys.identity()
+  return form?.preset === 'alb' ? own.map(key => ({ ...key, kid: uuidOf(key.kid) })) : own
+}
+
+/** The ID of a key as a UUID: programs that verify the token of a balancer insist on it. */
+function uuidOf(kid: string): string {
+  const digest = createHash('sha256').update(kid).digest('hex')
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
 }
 
 /** The time by which the clock of a backend may be behind ours. */
@@ -111,28 +148,51 @@ const SLACK: Milliseconds = 30_000
 export function identityClaims(
   session: Pick<Session, 'subject' | 'attributes' | 'authenticated' | 'expires'>,
   {
-    config: { baseUrl, instance, identityToken },
+    config: { baseUrl, instance, identityFields },
     now,
     request,
+    form: { issuer, audience, preset, claims: named },
   }: Pick<IdentityTokenOptions, 'config'> & {
     readonly now: Milliseconds
     readonly request: TokenRequest | undefined
+    readonly form: TokenForm
   },
 ): JwtClaims {
-  const { groups = [], ...attributes } = Object.fromEntries(session.attributes)
+  const isCloudflare = preset === 'cloudflare'
   const claims = {
-    iss: baseUrl,
-    aud: identityToken?.audience ?? baseUrl,
+    iss: issuer,
+    ...(preset === 'alb' ? {} : { aud: isCloudflare ? [audience] : audience }),
     sub: session.subject,
     iat: secondsOf(now),
     nbf: secondsOf(now - SLACK),
     exp: secondsOf(Math.min(now + LIFETIME, session.expires)),
     auth_time: secondsOf(session.authenticated),
-    groups,
-    attributes,
+    ...(isCloudflare ? { type: 'app' } : {}),
+    ...claimsOf(session, named, claimTable(identityFields.claims)),
     instance,
   }
   return request === undefined
     ? claims
     : { ...claims, htm: request.method, htu: `${baseUrl}${request.path}` }
+}
+
+/** A claim that is a list may be empty; any other without a value is left out. */
+function claimsOf(
+  { subject, attributes }: Pick<Session, 'subject' | 'attributes'>,
+  named: TokenForm['claims'],
+  table: readonly Claim[],
+): JwtClaims {
+  if (named === undefined) {
+    const { groups = [], ...others } = Object.fromEntries(attributes)
+    return { groups, attributes: others }
+  }
+  const valuesOf = (name: string) => (name === 'user' ? [subject] : attributes.get(name)) ?? []
+  const isList = (from: readonly string[]) =>
+    table.some(({ name, list }) => list && from.includes(name))
+  return Object.fromEntries(
+    [...named].flatMap(([claim, from]): ReadonlyArray<readonly [string, unknown]> => {
+      const values = from.map(valuesOf).find(({ length }) => length > 0) ?? []
+      return isList(from) ? [[claim, values]] : values.slice(0, 1).map(value => [claim, value])
+    }),
+  )
 }

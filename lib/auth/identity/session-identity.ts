@@ -28,7 +28,7 @@ export class SessionIdentity {
   constructor(options: SessionIdentityOptions) {
     const { config } = options
     this.#options = options
-    const signed = config.identityToken !== undefined
+    const signed = config.identityToken?.field
     this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
     this.none = withEmpty(Fields.empty, this.#names)
   }
@@ -40,7 +40,7 @@ export class SessionIdentity {
     return continueWhenReady(token, token => {
       const known = this.#forwarded.get(session)
       if (known !== undefined && known.token === token) return known.fields
-      const fields = identityFields(session, config.identityFields, token)
+      const fields = this.#fields(session, token)
       this.#forwarded.set(session, { fields, token })
       return fields
     })
@@ -54,15 +54,19 @@ export class SessionIdentity {
   wholeOf(session: Session | undefined, asked: TokenRequest): Fields | Promise<Fields> {
     if (session === undefined) return this.none
     const { config, tokens } = this.#options
-    const whole = (token?: string) => {
-      return withEmpty(identityFields(session, config.identityFields, token), this.#names)
-    }
+    const whole = (token?: string) => withEmpty(this.#fields(session, token), this.#names)
     if (config.identityToken !== undefined) return tokens.ofRequest(session, asked).then(whole)
     const known = this.#whole.get(session)
     if (known !== undefined) return known
     const fields = whole()
     this.#whole.set(session, fields)
     return fields
+  }
+
+  #fields(session: Session, token: string | undefined): Fields {
+    const { identityFields: settings, identityToken: form } = this.#options.config
+    const signed = form && token !== undefined ? { field: form.field, token } : undefined
+    return identityFields(session, settings, signed)
   }
 }
 

@@ -28,6 +28,8 @@ export interface OwnPage {
   readonly session: ReadSession
   /** The identity fields that the backend gets. */
   readonly sentFields: Fields
+  /** The field of the signed identity: it proves who asks for two minutes, so no page shows it. */
+  readonly signedField: string | undefined
   /** Address of a login as another user. */
   readonly other: string
   readonly baseUrl: string
@@ -86,11 +88,8 @@ export function nameOf(attributes: ReadonlyMap<string, readonly string[]>): stri
   return first('displayName') ?? first('name') ?? (parts.length > 0 ? parts.join(' ') : undefined)
 }
 
-/** The field of the signed identity: it proves who asks for two minutes, so no page shows it. */
-const SIGNED = 'X-Authproxy-Identity'
-
 function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
-  const { session, sentFields, other } = own
+  const { session, sentFields, signedField, other } = own
   return page({
     request,
     template: 'whoami',
@@ -106,7 +105,7 @@ function whoamiPage(request: Request, own: OwnPage, page: PageMaker): Response {
       toldLabel: say('What the application learns about you'),
       told: [...sentFields].map(([name, value]) => ({
         name,
-        value: name === SIGNED ? say('signed proof, not shown') : shown(value),
+        value: name === signedField ? say('signed proof, not shown') : shown(value),
       })),
       out: say('Sign out'),
       other,

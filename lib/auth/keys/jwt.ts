@@ -2,7 +2,7 @@
  * Makes and verifies signed JWTs (RFC 7519) with jose, which only this file imports. The claims of a token are decided in
  * session/token.ts for sessions and in identity/identity-token.ts for the backend.
  */
-import type { KeyObject } from 'node:crypto'
+import { type KeyObject, sign } from 'node:crypto'
 import { type JWTVerifyOptions, jwtVerify, SignJWT } from 'jose'
 import type { Milliseconds } from '../../async/clock.ts'
 import { systemCode } from '../../errors.ts'
@@ -16,7 +16,7 @@ type JwtKey = Buffer | KeyObject
 export function signJwt(
   claims: JwtClaims,
   signing: {
-    readonly algorithm: 'HS256' | 'ES256'
+    readonly algorithm: 'HS256' | 'ES256' | 'RS256'
     readonly type: string
     readonly kid: string
     readonly key: JwtKey
@@ -24,6 +24,17 @@ export function signJwt(
 ): Promise<string> {
   const { algorithm, type, kid, key } = signing
   return new SignJWT({ ...claims }).setProtectedHeader({ alg: algorithm, typ: type, kid }).sign(key)
+}
+
+/**
+ * A token as an Application Load Balancer writes it: each part with the padding of its base64url, which is signed as well. The programs that
+ * verify such a token decode its header with the padding; other tokens have none (RFC 7515 section 2).
+ */
+export function signPaddedJwt(claims: JwtClaims, header: JwtClaims, key: KeyObject): string {
+  const part = (bytes: Buffer) => bytes.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+  const input = [header, claims].map(each => part(Buffer.from(JSON.stringify(each)))).join('.')
+  const signature = sign('sha256', Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' })
+  return `${input}.${part(signature)}`
 }
 
 /** The rules for verifying a token. The type requires all of them. */

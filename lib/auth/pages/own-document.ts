@@ -17,6 +17,7 @@ import { statusByPreconditions } from '../../http/message/precondition.ts'
 import { textResponse } from '../../http/message/reply.ts'
 import { readOnlyResponse } from '../../http/server/router.ts'
 import { packageRoot } from '../../package.ts'
+import { pemKeysPath } from '../config/setting-identity-token.ts'
 import type { IdentityKey } from '../keys/dynamic-config.ts'
 
 export interface OwnDocument {
@@ -35,9 +36,24 @@ const AGE: Seconds = 300
 /** No application has anything below `/__authproxy`; the name of the file is the one libraries expect. */
 export const keySetPath = '/__authproxy/jwks.json'
 
-/** Answers the path of the key set, whatever the method; `keys` is asked at every request. */
+/** Whether a path is one of the keys of a signed identity of this form; without one, the paths belong to the backend. */
+export function isKeyPath(
+  path: string,
+  form: { readonly keysAt: string | undefined } | undefined,
+): boolean {
+  const { keysAt = keySetPath } = form ?? {}
+  const isKnown = path === keySetPath || path === keysAt
+  return form !== undefined && (isKnown || (keysAt === pemKeysPath && path.startsWith(keysAt)))
+}
+
+/** Answers these paths, whatever the method; `keys` is asked at every request. */
 export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
-  return ownDocument(() => {
+  return ownDocument(({ target }) => {
+    const path = target.form === 'origin' ? target.path : ''
+    if (path.startsWith(pemKeysPath)) {
+      const key = keys().find(({ kid }) => kid === path.slice(pemKeysPath.length))
+      return key && { type: 'application/x-pem-file', bytes: Buffer.from(publicPem(key)) }
+    }
     const set = { keys: keys().map(publicHalf) }
     return { type: 'application/jwk-set+json', bytes: Buffer.from(JSON.stringify(set)) }
   })
@@ -56,14 +72,19 @@ export function loginScriptHandler(): Handler {
 }
 
 function publicHalf({ kid, privateKey }: IdentityKey): object {
-  const { kty, crv, x, y } = createPublicKey(privateKey).export({ format: 'jwk' })
-  return { kty, crv, x, y, kid, use: 'sig', alg: 'ES256' }
+  const { kty, crv, x, y, n, e } = createPublicKey(privateKey).export({ format: 'jwk' })
+  const alg = kty === 'RSA' ? 'RS256' : 'ES256'
+  return { kty, crv, x, y, n, e, kid, use: 'sig', alg }
+}
+
+function publicPem({ privateKey }: IdentityKey): string {
+  return createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }).toString()
 }
 
 /** Answers whatever the method is; `current` is asked at every request. */
-export function ownDocument(current: () => OwnDocument | undefined): Handler {
+export function ownDocument(current: (request: Request) => OwnDocument | undefined): Handler {
   return async request => {
-    const document = current()
+    const document = current(request)
     if (document === undefined) return textResponse(404, 'not found')
     return readOnlyResponse(request, () => documentResponse(request, document))
   }

@@ -213,7 +213,7 @@ export const settings = group('', {
       'No effect; kept for compatibility. The pages and the API are always on.',
     ),
     hostnames: setting(listOf(hostName, 'host names'), []).says(
-      'Names of this proxy. The examples of the setup page and its script use the first one. Without names they use the name or address of this machine that the client asked by, unless it is loopback; else the first IPv4 address that is not loopback.',
+      'Names of this proxy. The examples of the setup page and its script use the first one. Without names they use the name or address of this machine that the client asked by, unless it is loopback; else the address of a listener that is bound to one; else the first IPv4 address that is not loopback.',
     ),
     proxies: setting(
       listOf(openProxyUrl, 'URLs', 8),

@@ -72,6 +72,29 @@ t.test('nginx: a credential that is not copied', { skip: lacking('nginx') }, asy
   t.match(await identityWith(missing?.mend ?? ''), { state: 'right' }, 'the line that it names')
 })
 
+t.test('nginx: a signed identity in another header', { skip: lacking('nginx') }, async t => {
+  const settings = { identity: { token: 'cloudflare' } }
+  const examinedWith = async (line: string) => {
+    const after = /proxy_set_header Daphne-Root-Path "";/
+    const all = await examined(t, 'nginx', {
+      settings,
+      mistake: (file, text) => (file === protect ? text.replace(after, old => old + line) : text),
+    })
+    const by = (name: string) => all.find(({ what }) => what === `${name} through the edge`)
+    return { identity: by('identity'), words: by('words of a client') }
+  }
+  const { identity, words } = await examinedWith('')
+  t.match(identity, {
+    state: 'wrong',
+    found: /^a client's own Cf-Access-Jwt-Assertion reaches the application/,
+  })
+  const relative =
+    "a client's own Cf-Access-Authenticated-User-Email reaches the application. The check refuses such requests"
+  t.match(words, { state: 'doubtful', found: relative })
+  const mended = await examinedWith(`${identity?.mend} ${words?.mend}`)
+  t.match(mended, { identity: { state: 'right' }, words: { state: 'right' } }, 'by these lines')
+})
+
 const mistakes: readonly Mistake[] = [
   [
     'no check at all',

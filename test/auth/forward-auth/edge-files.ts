@@ -25,8 +25,8 @@ function settings(more: Readonly<Record<string, unknown>> = {}) {
 
 /** Every field that can be sent without names of the operator's own, signed identity included. */
 const names = ['authproxy', 'remote', 'auth-request', 'webauth']
-const all = identityFieldNames(settings({ identity: { names } }), true)
-const byDefault = identityFieldNames(settings(), false)
+const all = identityFieldNames(settings({ identity: { names } }), 'X-Authproxy-Identity')
+const byDefault = identityFieldNames(settings())
 
 /** What clients write in their place. */
 const spellings = [

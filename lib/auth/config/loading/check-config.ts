@@ -9,10 +9,9 @@ import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { isSameField } from '../../access/foreign-names.ts'
 import { claims } from '../claims.ts'
-import { ownClaims } from '../config.ts'
 import { fieldNames, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
-import { attributeNames, nearestAttribute } from './check-access.ts'
+import { checkIdentityToken, checkSources } from './check-identity-token.ts'
 
 export function crossCheck(values: SettingValues): Remarks {
   const collected = valueRemarks()
@@ -54,6 +53,9 @@ export function crossCheck(values: SettingValues): Remarks {
   }
 
   checkNames(values, collected)
+  const { field: credential } = values.backendCredential
+  const fields = values.identity.names.flatMap(fieldsOf)
+  checkIdentityToken(values, credential === undefined ? fields : [...fields, credential], collected)
 
   if (proxy.targetDisableSSLVerify && targetURL.scheme === 'https') {
     warn(
@@ -170,10 +172,10 @@ type Chosen = NameSet | NamedField
 /** Checks the names of the fields in which the backend reads the identity, and that of the credential. */
 function checkNames(
   { identity, backendCredential: { field: credential } }: SettingValues,
-  { wrong, warn }: Collected,
+  collected: Collected,
 ): void {
-  const { names, only } = identity
-  const known = ['user', ...attributeNames(ownClaims(identity))]
+  const { wrong, warn } = collected
+  const { names } = identity
   const place = ['identity', 'names']
   if (names.length === 0) {
     wrong(place, 'names nothing, so the application would not learn who asks')
@@ -184,15 +186,7 @@ function checkNames(
       wrong([...place, index], `${taken} is named before, or read as the same name; leave one`)
     }
     if (typeof chosen === 'string') continue
-    if (chosen.from.length === 0) wrong([...place, index, 'from'], 'names nothing')
-    for (const name of chosen.from) {
-      if (!known.includes(name)) {
-        const mend = nearestAttribute(name, known)
-        wrong([...place, index, 'from'], `no attribute is called ${name}; ${mend}`)
-      } else if (name !== 'user' && only !== undefined && !only.includes(name)) {
-        warn([...place, index, 'from'], `${name} is in no session: identity.only leaves it out`)
-      }
-    }
+    checkSources(chosen.from, { at: [...place, index, 'from'], identity }, collected)
     if (chosen.separator !== ',' && chosen.form !== undefined && chosen.form !== 'list') {
       warn([...place, index, 'separator'], `has no effect: the form is ${chosen.form}`)
     }

@@ -266,9 +266,10 @@ function mendOf({ target }: Config, { phase }: UnansweredRequest): string {
 }
 
 /** The field in which the backend reads the user. */
-function userField({ identityFields: { names } }: Pick<Config, 'identityFields'>): string {
+function userField({ identityFields: { names }, identityToken }: Config): string {
   if (names.authproxy) return 'X-Authproxy-User'
-  return names.others.find(({ from }) => from.includes('user'))?.field ?? 'X-Authproxy-Identity'
+  const named = names.others.find(({ from }) => from.includes('user'))?.field
+  return named ?? identityToken?.field ?? 'X-Authproxy-Identity'
 }
 
 /** Reports the field names when the settings choose others than our own. */

@@ -6,13 +6,7 @@
  */
 import { Fields } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
-import {
-  type Family,
-  foreignName,
-  foreignNames,
-  isSameField,
-  treatments,
-} from '../../access/foreign-names.ts'
+import { type Family, foreignNames, isSameField, treatments } from '../../access/foreign-names.ts'
 import type { Config } from '../../config/config.ts'
 import { type Edge, edges } from '../../config/setting-forward-auth.ts'
 import { contracts, isSource } from '../../forward-auth/contract.ts'
@@ -146,7 +140,7 @@ const page = oncePerExamination((of: Examination) => {
 /** The names of the fields that the edge has to take from the check. */
 function namesOf({ identityFields, identityToken, backendCredential }: Config): readonly string[] {
   const credential = backendCredential === undefined ? [] : [backendCredential.field]
-  return [...identityFieldNames(identityFields, identityToken !== undefined), ...credential]
+  return [...identityFieldNames(identityFields, identityToken?.field), ...credential]
 }
 
 /** Is there a check before the application? */
@@ -240,8 +234,10 @@ async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   const odd = WAYS.flatMap(([name, claim]) => {
     return arriving([name.replaceAll('-', '_')], edge).map(spelt => [spelt, claim] as const)
   })
+  const { identityFields, identityToken } = of.config
+  const relatives = (identityToken?.relatives ?? []).map(name => [name, 'doctor-claims'] as const)
   const passed = new Set<string>()
-  for (const all = [...WAYS, ...odd]; all.length > 0; ) {
+  for (const all = [...WAYS, ...odd, ...relatives]; all.length > 0; ) {
     const fields = Fields.of(...all.splice(0, MOST_CLAIMS))
     const { answer } = await sendChecked(of, { path: probePath, fields })
     if (answer === undefined) return undefined
@@ -252,7 +248,7 @@ async function claims(of: Examination, { edge }: ForwardAuth): Promise<Answer> {
   if (passed.size === 0) return goodFinding('none of a client reaches the application')
   const names = [...passed]
   const isRefused = names.every(name => {
-    const family = foreignName(name)?.family
+    const family = identityFields.stripped.of(name)?.family
     return family !== undefined && treatments[family].check === 'refused' && !isSource(edge, name)
   })
   const may = isRefused ? '. The check refuses such requests' : ', which may believe it'
