@@ -20,6 +20,10 @@ await run('authproxy', () =>
         const { sessionsCommand } = await import('../lib/auth/cli/sessions.ts')
         return sessionsCommand(line.operands)
       }
+      case 'import': {
+        const { importCommand } = await import('../lib/auth/cli/import.ts')
+        return importCommand(line.operands)
+      }
       case 'demo': {
         const { demoCommand } = await import('../demo/command.ts')
         return demoCommand(line.operands)

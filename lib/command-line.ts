@@ -185,7 +185,7 @@ export function readArguments<P extends Program>(
     if (found !== undefined && option.of !== undefined && !option.of.includes(run)) {
       // The format gives `a`, `a and b`, `a, b and c`.
       const commands = new Intl.ListFormat('en-GB').format(option.of)
-      throw new WrongUsage(`--${name} is an option of ${commands} alone`)
+      throw new WrongUsage(`--${name} is an option of ${commands} only`)
     }
     if (option.value === undefined) values[name] = found !== undefined
     else if (option.many === true) values[name] = found ?? []

@@ -55,7 +55,7 @@ export interface Start {
 
 /**
  * Reads the configuration again, as after SIGHUP. Returns its problems; an empty list when the configuration has taken effect. After
- * `givenUp` has fired nothing takes effect any more, and it rejects.
+ * `givenUp` has fired nothing takes effect, and it rejects.
  */
 export type Reload = (givenUp?: AbortSignal) => Promise<readonly string[]>
 
@@ -72,7 +72,7 @@ export interface DaemonOptions {
 
 /** The time for a start that is under way when the daemon is to stop. */
 const START_GRACE = 10_000
-/** Shorter than the time for which a command waits for its answer (admin-socket.ts), so that the command says what has become of the reload. */
+/** Shorter than the time for which a command waits for its answer (admin-socket.ts), so that the command says what happened to the reload. */
 const RELOAD_DEADLINE = 50_000
 /** The time for all steps of stopping together after a crash. */
 const CRASH_GRACE = 5_000
@@ -106,7 +106,7 @@ function factsOf({ code, cause, facts }: Failure) {
   return { code, ...(cause === undefined ? {} : { because: explainError(cause) }), ...facts }
 }
 
-/** Causes that last until a person acts: a port that another program uses, or a file in the place of a directory. */
+/** Causes that last until a person acts: a port that another program uses, or a file instead of a directory. */
 const lastingCauses = ['EADDRINUSE', 'ENOTDIR', 'EEXIST']
 
 /** A lasting cause gets the exit code of a wrong configuration, so the supervisor does not try again. */
@@ -223,7 +223,7 @@ class Life {
         log.info('reloaded', { status })
       }
     } catch (error) {
-      // The operator is told that it failed, and a later reload may bring a newer configuration.
+      // The operator sees that it failed, and a later reload may bring a newer configuration.
       giveUp.abort()
       problems = [explainError(error)]
       log.error('not reloaded: the old configuration stays', { error })

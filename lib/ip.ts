@@ -39,7 +39,7 @@ export function normaliseAddress(text: string): string | undefined {
 }
 
 /**
- * The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, all of which one host may use. Other text is
+ * The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, which one host may use as a whole. Other text is
  * returned unchanged.
  */
 export function networkOf(address: string): string {
@@ -55,7 +55,7 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Whether an address lies in the public Internet, that is, whether the IANA special-purpose registries call it globally reachable. IPv6
+ * Whether an address is in the public Internet, that is, whether the IANA special-purpose registries call it globally reachable. IPv6
  * that contains IPv4 (NAT64, 6to4, Teredo, IPv4-compatible) is judged by the IPv4 address. False for text that is no address. The
  * documentation ranges count as public: no private service uses them, and examples stay usable.
  */
@@ -130,7 +130,7 @@ export class AddressSet {
     return [...this.#lists.ipv4.rules, ...this.#lists.ipv6.rules]
   }
 
-  /** Whether the address, in any spelling, lies in one of the networks. False for text that is no address. */
+  /** Whether the address, in any spelling, is in one of the networks. False for text that is no address. */
   has(address: string): boolean {
     const known = this.#answers.get(address)
     if (known !== undefined) return known
@@ -143,7 +143,7 @@ export class AddressSet {
   }
 }
 
-/** The network in CIDR notation, or a sentence that says why the text is none. */
+/** The network in CIDR notation, or a sentence that says why the text is not one. */
 export function parseNetwork(text: string): Network | string {
   const slash = text.indexOf('/')
   const written = slash === -1 ? text : text.slice(0, slash)

@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { demo, devIdp } from '../demo/idp/arguments.ts'
 import { access } from '../lib/auth/cli/access.ts'
 import { authproxy } from '../lib/auth/cli/arguments.ts'
+import { importing } from '../lib/auth/cli/import.ts'
 import { sessions } from '../lib/auth/cli/sessions.ts'
 import { configCheck as authproxyCheck } from '../lib/auth/config/loading/load-config.ts'
 import { settings as authproxySettings } from '../lib/auth/config/settings.ts'
@@ -174,7 +175,7 @@ t.test('shell: the syntax', { skip: lacking('bash') }, async t => {
 /** The programs of ours, with those of their commands that have a table of their own. */
 const programs: Readonly<Record<string, readonly [Program, Readonly<Record<string, Program>>?]>> = {
   cachesvc: [cachesvc],
-  authproxy: [authproxy, { access, sessions, 'dev-idp': devIdp, demo }],
+  authproxy: [authproxy, { access, import: importing, sessions, 'dev-idp': devIdp, demo }],
 }
 
 /** Programs of others: the documents name no further one by mistake. */

@@ -144,7 +144,7 @@ t.test('every reason word is explained', t => {
 })
 
 t.test('every reason word of authproxy is explained', t => {
-  const life = read('docs/authproxy-request.md')
+  const life = read('docs/authproxy-request.md') + read('docs/authproxy-failures.md')
   // A word may be one of a family, such as `authn_…`.
   const explained = (word: string) => [
     word,

@@ -1,11 +1,5 @@
-/**
- * The published specification of the operations interface, statement by statement, on the wire of a whole service with two
- * listeners. Names begin with the section; what reports and pages contain is told in test/cache/operations/specification*.ts.
- */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { packageRoot, packageVersion } from '../lib/package.ts'
+import { packageVersion } from '../lib/package.ts'
 import { TestCache } from './fixtures/cache/cache.ts'
 import { RawClient, type RawResponse } from './fixtures/http/raw-client.ts'
 import { file, ScriptedOrigin } from './fixtures/http/scripted-origin.ts'
@@ -136,46 +130,16 @@ t.test('2. the pages show their contents', async t => {
   t.match((await cache.get('/_cachesvc/setup')).text, 'Acquire::http::Proxy')
 })
 
-t.test('4. the content types of the routes', async t => {
-  const { cache } = await started(t)
-  const types = new Map([
-    ...pages.map(path => [path, /^text\/html; charset=utf-8$/] as const),
-    ['/_cachesvc/api/stats', /^application\/json/],
-    ['/robots.txt', /^text\/plain/],
-    ['/.well-known/security.txt', /^text\/plain; charset=utf-8$/],
-    ['/favicon.ico', /^image\//],
-  ])
-  for (const [path, type] of types)
-    t.match((await cache.get(path)).fields.get('Content-Type'), type)
-})
-
-t.test('4. robots.txt disallows indexing', async t => {
-  const { cache } = await started(t)
-  t.equal((await cache.get('/robots.txt')).text, 'User-agent: *\nDisallow: /\n')
-})
-
-t.test('4. security.txt points to the project page', async t => {
-  const { cache } = await started(t)
-  t.match((await cache.get('/.well-known/security.txt')).text, /^Contact: https?:\/\/\S+$/m)
-})
-
-t.test('4. /_cachesvc is a temporary redirect to /_cachesvc/', async t => {
+t.test('4. and 7. on every listener / is 406 and /_cachesvc a temporary redirect', async t => {
   const { cache } = await started(t)
   for (const port of cache.ports) {
-    const answer = await ask(t, port, '/_cachesvc')
-    t.ok([302, 307].includes(answer.status))
-    t.equal(answer.fields.get('Location'), '/_cachesvc/')
-  }
-})
-
-t.test('4. and 7. GET / is 406 Not Acceptable with a redirect hint for browsers', async t => {
-  const { cache } = await started(t)
-  for (const port of cache.ports) {
-    const answer = await ask(t, port, '/')
-    t.equal(answer.status, 406)
-    t.match(answer.reason, /^Not Acceptable/)
-    t.notOk(answer.fields.has('Location'))
-    t.match(answer.text, '<meta http-equiv="refresh" content="0; url=/_cachesvc/">')
+    const root = await ask(t, port, '/')
+    t.equal(root.status, 406)
+    t.match(root.reason, /^Not Acceptable/)
+    t.match(root.text, '<meta http-equiv="refresh" content="0; url=/_cachesvc/">')
+    const bare = await ask(t, port, '/_cachesvc')
+    t.ok([302, 307].includes(bare.status))
+    t.equal(bare.fields.get('Location'), '/_cachesvc/')
   }
 })
 
@@ -257,14 +221,6 @@ t.test('4. the same paths of a foreign host are that host’s, in absolute-form'
   }
 })
 
-t.test('4. reachability: 2xx of the statistics on every listener, not of /', async t => {
-  const { cache } = await started(t)
-  for (const port of cache.ports) {
-    t.equal((await ask(t, port, '/_cachesvc/api/stats')).status, 200)
-    t.equal((await ask(t, port, '/')).status, 406)
-  }
-})
-
 t.test('5. there is no authentication, even for clients that may not use the proxy', async t => {
   const { cache, url } = await started(t, { clients: ['192.0.2.0/24'] })
   t.equal((await cache.get(url)).status, 403)
@@ -276,32 +232,9 @@ t.test('5. there is no authentication, even for clients that may not use the pro
   }
 })
 
-t.test('7. a certificate route without certificate is 404 with a sentence', async t => {
-  const { cache } = await started(t)
-  for (const path of certificates) {
-    const answer = await cache.get(path)
-    t.equal(answer.status, 404)
-    t.match(answer.text, /^There is no /)
-  }
-})
-
 t.test('7. a refusal is logged with its reason', async t => {
   const { cache } = await started(t)
   await cache.get('http://other.example.org/x')
   const line = cache.log.lines.find(({ facts }) => facts['status'] === 403)
   t.match(line?.facts, { outcome: 'refused', because: 'domains' })
-})
-
-t.test('8. security.txt expires seven days after the request', async t => {
-  const { cache } = await started(t)
-  const { text } = await cache.get('/.well-known/security.txt')
-  const expires = Date.parse(/^Expires: (.+)$/m.exec(text)?.[1] ?? '')
-  t.ok(Math.abs(expires - Date.now() - 7 * 24 * 3_600_000) < 60_000)
-})
-
-t.test('9. the index page shows the version, the statistics carry none', async t => {
-  const { cache } = await started(t)
-  const { version } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8'))
-  t.match((await cache.get('/_cachesvc/')).text, version)
-  t.notMatch((await cache.get('/_cachesvc/api/stats')).text, /version/)
 })

@@ -1,6 +1,6 @@
 /**
  * Turns of phrase that readers had to read twice. They are refused in what people read: documents, manuals, pages, help texts and
- * messages. Comments of the code, decisions and the CHANGELOG are not checked, nor is what is marked as code.
+ * messages. Comments of the code and the CHANGELOG are not checked, nor is what is marked as code.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ const turns: readonly Turn[] = [
     rather: 'is not one; is not a …; is invalid; there is no …',
   },
   {
-    turn: 'such (?:a one|ones)',
+    turn: 'such (?:a one|one|ones)',
     because: 'the reader has to look back for the noun',
     rather: 'name it again',
   },
@@ -41,7 +41,7 @@ const turns: readonly Turn[] = [
     because: 'it reads as “returns”',
     rather: 'undoes; restores; removes',
   },
-  { turn: 'lies? in', because: 'files and dates do not lie', rather: 'is in' },
+  { turn: 'lies? (?:in|on)', because: 'files and dates do not lie', rather: 'is in; is on' },
   {
     turn: 'of which',
     because: 'two thoughts in one sentence',
@@ -53,13 +53,13 @@ const turns: readonly Turn[] = [
     rather: 'the earlier one; the old …; the previous …',
   },
   { turn: 'of before', because: 'German “von vorher”', rather: 'earlier; old; previous' },
-  { turn: 'in the place of', because: 'an old turn', rather: 'instead of' },
+  { turn: 'in (?:the )?place of', because: 'an old turn', rather: 'instead of' },
   { turn: 'anew', because: 'an old word, and search does not find it', rather: 'again; re-…' },
   { turn: 'mend(?:s|ed|ing)?', because: 'an old word, and search does not find it', rather: 'fix' },
   { turn: 'by way of', because: 'an old turn', rather: 'through; by; with' },
   { turn: 'likelier', because: 'an old word', rather: 'more likely; probably' },
   { turn: 'of late', because: 'an old turn', rather: 'recently' },
-  { turn: 'becomes? of', because: 'a riddle', rather: 'happens to' },
+  { turn: 'bec[ao]mes? of', because: 'a riddle', rather: 'happens to; by outcome' },
   { turn: '(?:its|their) likes?', because: 'an old turn', rather: 'and the like; and similar' },
   {
     turn: 'no more(?! than| often| requests)',
@@ -91,6 +91,37 @@ const turns: readonly Turn[] = [
     because: 'nobody in particular',
     rather: 'name who acts',
   },
+  {
+    turn: '(?<!there |nothing |0 )(?:is|are) no (?!longer|more|less|limit)\\p{L}+',
+    because: 'German “ist kein”',
+    rather: 'is not a …; is not an …',
+  },
+  {
+    turn: '(?:forbids?|allows?|permits?) to [a-z]+',
+    because: 'not English without an object',
+    rather: 'forbids fetching it; allows clients to fetch it',
+  },
+  {
+    turn: '(?:cannot|to) be had',
+    because: 'an old turn',
+    rather: 'cannot be fetched; is not available',
+  },
+  { turn: 'begins? so', because: 'so how?', rather: 'begins with …' },
+  {
+    turn: '(?:user|users|root|service|check|apt|proxy|edge|machine|host|group) alone',
+    because: 'German “allein”; the reader thinks of “by itself”',
+    rather: 'only the …; only for …',
+  },
+  {
+    turn: 'capitals? (?:count|counts|make|makes)',
+    because: 'the field has a word for it',
+    rather: 'case-sensitive; upper case',
+  },
+  {
+    turn: 'Most (?:bytes|connections|files|builds) (?:of|that|to|at)',
+    because: '“most” is “nearly all”',
+    rather: 'maximum number of',
+  },
 ]
 
 /** A sentence or a cell, and where it stands. */
@@ -102,7 +133,7 @@ interface Said {
 /** What is refused in a text, each with its reason. */
 function refusedIn({ path, text }: Said): readonly string[] {
   return turns.flatMap(({ turn, because, rather }) =>
-    [...text.matchAll(new RegExp(`(?<![\\w-])(?:${turn})(?![\\w-])`, 'gi'))].map(
+    [...text.matchAll(new RegExp(`(?<![\\w-])(?:${turn})(?![\\w-])`, 'giu'))].map(
       ({ 0: found, index }) => {
         const around = text.slice(Math.max(0, index - 60), index + found.length + 40)
         return `${path}: “${found}” in “…${around}…”: ${because}. Rather: ${rather}`
@@ -176,7 +207,8 @@ function textsOf(path: string): readonly Said[] {
 }
 
 const documents = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md'].concat(
-  filesBelow('docs', /^docs\/(?:recipes\/)?[^/]*\.md$/),
+  filesBelow('docs', /\.md$/),
+  filesBelow('bench', /^bench\/(?!results)[^/]*\.md$/),
 )
 
 t.test('documents', async t => {
@@ -218,6 +250,13 @@ t.test('the list refuses what it is for', async t => {
     'Names in the place of addresses are looked up anew.',
     'The file is served no more.',
     'This waits without an end.',
+    'A file that is no archive is left out.',
+    'The setting forbids to fetch it.',
+    'The old index cannot be had.',
+    'Paths that begin so pass.',
+    'The edge alone can ask.',
+    'In group names capitals count.',
+    'Most bytes of the head of a request.',
   ]
   for (const text of planted) t.not(refusedIn({ path: 'planted', text }).length, 0, text)
   const fine =

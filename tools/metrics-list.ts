@@ -46,7 +46,7 @@ scrape_configs:
     static_configs:
       - targets: [app.example.org:9080]                   # admin.listenAddress of each instance
 \`\`\``,
-  'cachesvc needs no setting for this, unless `index.clients` names who may read its pages: then it has to name the machine of Prometheus. authproxy answers where `admin.listenAddress` says, and nowhere when it is not set. It asks for no password there, so let a packet filter admit Prometheus alone.',
+  'cachesvc needs no setting for this, unless `index.clients` names who may read its pages: then it has to name the machine of Prometheus. authproxy answers at `admin.listenAddress`, if that is set. It asks for no password there, so let a packet filter admit only Prometheus.',
   '`promtool check config /etc/prometheus/prometheus.yml` and `sudo systemctl reload prometheus` put it in force. Which person an alert reaches is a matter of Alertmanager; the label `severity` is `critical` or `warning`. In Grafana, Dashboards > New > Import takes each `…-dashboard.json`; the list at the top of the dashboard has the data source.',
 ]
 

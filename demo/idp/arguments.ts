@@ -47,7 +47,7 @@ export const devIdp = {
     for: {
       value: 'HOST',
       many: true,
-      help: 'also serve a gateway with the domain HOST, which is no name of this machine alone; may be repeated',
+      help: 'also serve a gateway with the domain HOST, which is not a name of this machine only; may be repeated',
     },
   },
 } as const satisfies Program

@@ -57,7 +57,7 @@ async function certificateIn(file: string): Promise<string> {
   }
   const text = await readFile(file, 'utf8').catch(error => refuse(unreadableReason(error)))
   const type = keyTypeOf(text)
-  if (type === undefined) return refuse('it is no certificate in PEM')
+  if (type === undefined) return refuse('it is not a certificate in PEM form')
   return type === 'rsa' ? text : refuse('its key is not RSA')
 }
 
@@ -148,7 +148,7 @@ function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Pe
   return `
   ${'*'.repeat(74)}
   *  DEVELOPMENT identity provider: one click signs in as any user.          *
-  *  It answers on this machine alone; never put it in front of real users.  *
+  *  It answers only on this machine; never put it in front of real users.  *
   ${'*'.repeat(74)}
 
   Metadata   ${baseUrl}/metadata      (idpMetadataURL of a gateway)

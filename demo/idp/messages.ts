@@ -63,7 +63,7 @@ export interface ReadAuthnRequest {
   readonly isPassive: boolean
   /** The requested format of NameID. */
   readonly nameIdFormat: string | undefined
-  /** The requested contexts, of which one has to be used. */
+  /** The requested contexts, one of which has to be used. */
   readonly contexts: readonly string[]
 }
 
@@ -114,7 +114,7 @@ export function serviceOf(entityId: string, hosts: readonly string[]): ServicePr
   }
   const named = hosts.some(host => host.toLowerCase() === url.hostname)
   if (!isLocal(url.hostname) && !named) {
-    return `${url.hostname} is a name that others may have as well. Without being told, the development IdP serves only names that can mean nothing but this machine: localhost, 127.0.0.1, and names below .localhost, .test and .example. Start it with --for ${url.hostname} to serve this gateway too`
+    return `${url.hostname} is a name that others may have as well. By default the development IdP serves only names of this machine: localhost, 127.0.0.1, and names below .localhost, .test and .example. Start it with --for ${url.hostname} to serve this gateway too`
   }
   return { entityId, acs: `${url.origin}/saml/acs`, slo: `${url.origin}/saml/slo` }
 }

@@ -41,7 +41,7 @@ export const people: readonly Person[] = [
     sAMAccountName: 'bert01',
     groups: ['staff'],
   },
-  { name: 'cleo', password: 'cleo', about: 'no attributes: the NameID alone' },
+  { name: 'cleo', password: 'cleo', about: 'no attributes, only the NameID' },
   {
     name: 'dora',
     password: 'dora',

@@ -127,7 +127,7 @@ function objectId({ name }: DevUser): string {
   return `${letters}-0000-4000-8000-000000000000`
 }
 
-/** Entra ID sends a link in the place of more groups than these. */
+/** Entra ID sends a link instead of more groups than these. */
 const MOST_GROUPS = 150
 
 const cbc = { content: 'aes256-cbc', key: 'rsa-oaep-mgf1p' } as const

@@ -25,7 +25,7 @@ import { type IdpRequest, type Page, type Reply, sessionCookie } from './server.
 export interface DevIdpRules {
   readonly profile: ProfileName
   readonly people: readonly Person[]
-  /** Hosts of service providers besides those of this machine. */
+  /** Hosts of service providers apart from those of this machine. */
   readonly hosts: readonly string[]
   /** Whether the metadata asks for signed requests. */
   readonly wantSigned: boolean

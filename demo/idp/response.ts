@@ -29,9 +29,9 @@ export interface AssertionValues {
   readonly version?: string
   /** More children of Conditions, as XML. */
   readonly conditions?: string
-  /** XML in place of the NameID. */
+  /** XML instead of the NameID. */
   readonly nameIdXml?: string
-  /** XML in place of the attributes. */
+  /** XML instead of the attributes. */
   readonly attributesXml?: string
 }
 

@@ -3,7 +3,7 @@
  */
 import type { Exchange } from '../http/message/message.ts'
 import { type MetricFacts, Metrics, measureProcess } from '../metrics.ts'
-import { checkOutcomes, outcomes } from './access/outcome.ts'
+import { checkOutcomes, type OutcomeFacts, outcomes } from './access/outcome.ts'
 
 /** The figures that are read when a client asks for the metrics, with their help texts. */
 const gauges = {
@@ -42,7 +42,7 @@ const known: ReadonlySet<unknown> = new Set(outcomes)
 export class AuthMetrics extends Metrics {
   readonly #requests = this.counter({
     name: 'authproxy_requests_total',
-    help: 'Requests by what became of them and the class of their status.',
+    help: 'Requests by outcome and class of status.',
     labels: ['outcome', 'status'],
   })
   readonly #failures = this.counter({
@@ -52,12 +52,17 @@ export class AuthMetrics extends Metrics {
   })
   readonly #refusals = this.counter({
     name: 'authproxy_access_refusals_total',
-    help: 'Requests that the rules of access refused, by the number of the rule; 0 when none was for them.',
+    help: 'Requests that the rules of access refused, by the number of the rule; 0 when no rule matched.',
     labels: ['rule'],
+  })
+  readonly #watched = this.counter({
+    name: 'authproxy_access_watched_total',
+    help: 'Requests to which a watched rule of access would have done this, by the number of the rule; 0 when none was for them.',
+    labels: ['rule', 'would'],
   })
   readonly #checks = this.counter({
     name: 'authproxy_checks_total',
-    help: 'Checks of the edge under forwardAuth by what became of them.',
+    help: 'Checks of the edge under forwardAuth by outcome.',
     labels: ['edge', 'verdict'],
   })
   readonly #duration = this.histogram({
@@ -67,7 +72,7 @@ export class AuthMetrics extends Metrics {
   })
   readonly #logins = this.counter({
     name: 'authproxy_saml_responses_total',
-    help: 'SAML responses by what became of them.',
+    help: 'SAML responses by outcome.',
     labels: ['outcome'],
   })
 
@@ -95,16 +100,21 @@ export class AuthMetrics extends Metrics {
     // How long a WebSocket lasts says nothing about the service.
     if (outcome !== 'tunnelled' && outcome !== 'cut')
       this.#duration.observe({ outcome }, duration / 1000)
-    const { category, because, rule } = facts
-    if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
+    const { category } = facts
+    this.#judged(facts)
     if (category === 'SAML-ERROR' || category === 'PROXY-ERROR') this.#failures.add({ category })
   }
 
   check(edge: string, { response: { facts = {} } }: Pick<Exchange, 'response'>): void {
-    const { outcome, because, rule } = facts
+    const { outcome } = facts
     const verdict = checkOutcomes.find(each => each === outcome) ?? 'failed'
     this.#checks.add({ edge, verdict })
+    this.#judged(facts)
+  }
+
+  #judged({ because, rule, would }: OutcomeFacts): void {
     if (because === 'access') this.#refusals.add({ rule: String(rule ?? 0) })
+    if (would !== undefined) this.#watched.add({ rule: String(rule ?? 0), would })
   }
 
   /** Counts how a login or a logout ended. The codes are ours, a closed set. */

@@ -27,6 +27,7 @@ import {
   loginFacts,
   programNeedsLogin,
   refusedByRule,
+  watchedFacts,
 } from './gate/denials.ts'
 import { gate, isRefusedMethod, type Verdict } from './gate/gate.ts'
 import { renewOnTheWay } from './gate/gateway-paths.ts'
@@ -179,19 +180,15 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
 
 function authenticated(
   asked: Asked,
-  { because, identity }: Admission,
+  { because, identity, would }: Admission,
   session: ReadSession,
 ): Answer {
   const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
-  const facts = {
-    client,
-    outcome: 'forwarded',
-    because,
-    user: session.subject,
-  } as const
+  const passed = { client, outcome: 'forwarded', because, user: session.subject } as const
+  const facts = would === undefined ? passed : { ...passed, ...watchedFacts(would) }
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
     return { request: own, original: request, session, identity, public: false, place, client }

@@ -1,8 +1,9 @@
 /**
- * The rules of one instance that are in force: its settings, and what is made of them anew at each reload. Settings that need a
+ * The rules of one instance that are in force: its settings, and what is made of them at each reload. Settings that need a
  * restart stay as they were, and are told.
  */
 
+import type { Milliseconds } from '../async/clock.ts'
 import type { Config } from './config/config.ts'
 import { inForce, needRestart } from './config/config.ts'
 import { readBrand } from './pages/page.ts'
@@ -18,13 +19,15 @@ interface RulesNow extends Rules {
   readonly groupNames: GroupNames | undefined
   /** Settings that wait for a restart. */
   readonly waiting: readonly string[]
+  /** Since when rules are only watched; undefined when none is. */
+  readonly watched: Milliseconds | undefined
 }
 
 export class RulesInForce {
   readonly #parts: RulesInForceParts
   readonly #started: Config
   #rules: RulesNow
-  /** The rules of this moment, for parts that ask anew each time. */
+  /** The rules of this moment, for parts that ask again each time. */
   readonly current = (): RulesNow => this.#rules
 
   private constructor(parts: RulesInForceParts, rules: RulesNow) {
@@ -35,15 +38,16 @@ export class RulesInForce {
 
   /** Throws a Failure when a file that the configuration names cannot be used. */
   static async open(config: Config, parts: RulesInForceParts): Promise<RulesInForce> {
-    return new RulesInForce(parts, { ...(await rulesOf(config, parts)), waiting: [] })
+    const rules = await rulesOf(config, parts)
+    return new RulesInForce(parts, { ...rules, waiting: [], watched: watchedSince(rules, parts) })
   }
 
   /**
-   * Puts a configuration in the place of the one of before, whole or not at all. Throws a Failure and changes nothing when it cannot, and
+   * Replaces the configuration in force, whole or not at all. Throws a Failure and changes nothing when it cannot, and
    * the reason of `givenUp` when that has fired meanwhile.
    */
   async replace(wanted: Config, givenUp?: AbortSignal): Promise<void> {
-    const { config, groupNames: before } = this.#rules
+    const { config, groupNames: before, watched } = this.#rules
     const next = await rulesOf(inForce(this.#started, wanted, config), this.#parts, before)
     if (givenUp?.aborted) {
       if (next.groupNames !== before) await next.groupNames?.close()
@@ -52,14 +56,38 @@ export class RulesInForce {
     // Compared with the start: settings that need a restart stay pending across later reloads.
     const waiting = needRestart(this.#started, wanted, config)
     // Requests that are under way keep their old backend; its connections go when they are idle.
-    this.#rules = { ...next, waiting }
+    this.#rules = { ...next, waiting, watched: watchedSince(next, this.#parts, watched) }
     // Nothing waits from here on: with a disk that hangs, a reload that took effect would be told as one that was given up.
     if (next.groupNames !== before) void before?.close()
+  }
+
+  /** What the administrator should know of the rules. */
+  remark(): string | undefined {
+    const { config, watched } = this.#rules
+    if (watched === undefined) return undefined
+    return `${watchedRules(config)} since ${new Date(watched).toISOString()}`
   }
 
   async close(): Promise<void> {
     await this.#rules.groupNames?.close()
   }
+}
+
+/** Since when rules are only watched, which the log says when it begins. */
+function watchedSince(
+  { config }: Pick<Rules, 'config'>,
+  { clock, log }: Pick<RulesInForceParts, 'clock' | 'log'>,
+  before?: Milliseconds,
+): Milliseconds | undefined {
+  if (config.access?.enforced === undefined) return undefined
+  if (before === undefined) log.warn(watchedRules(config))
+  return before ?? clock.now()
+}
+
+function watchedRules({ access }: Config): string {
+  const numbers = access?.rules.flatMap(({ watched, number }) => (watched ? [number] : []))
+  const which = numbers?.join(', ') || 'where no rule matches'
+  return `rules of access are only watched: what they would refuse passes (${which})`
 }
 
 /** What is made of a configuration; the names of groups of `before` stay while they are those of the same file. */

@@ -101,7 +101,7 @@ function propertyOf({ configPath }: Config): Property {
   }
 }
 
-/** What the parts of an instance share besides its settings. */
+/** What the parts of an instance share apart from its settings. */
 function toolsOf(options: ServiceOptions) {
   const { clock = systemClock, log, random = randomBytes } = options
   const closing = new AbortController()
@@ -238,7 +238,7 @@ async function makeParts(
   const { config, createSaml = createSamlService } = options
   const explainCommand = options.explainCommand ?? usualExplainCommand(config)
   const { clock, log, random, instanceId } = tools
-  const { keys, rules, records, revocations, shared } = state
+  const { keys, inForce, rules, records, revocations, shared } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
   const page = pageMaker(random, () => rules().brand)
   const cookies = loginCookies({ keys, clock, random, config: () => rules().config.saml })
@@ -303,7 +303,7 @@ async function makeParts(
     ...saml.problems(),
   ]
   const remarks = () =>
-    [rules().groupNames?.problem, saml.remark(), shared?.remark()].filter(
+    [rules().groupNames?.problem, inForce.remark(), saml.remark(), shared?.remark()].filter(
       problem => problem !== undefined,
     )
   const answering = { saml, sessions, failurePage, clientAddress, steps, common, checks }

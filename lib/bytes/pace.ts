@@ -63,7 +63,7 @@ export class Pace {
     return false
   }
 
-  /** Ensures that `go` is not called any more. */
+  /** Ensures that `go` is no longer called. */
   forget(go: () => void): void {
     this.#waiting.delete(go)
     if (this.waits) return

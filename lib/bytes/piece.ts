@@ -7,7 +7,7 @@ export class Piece {
   readonly bytes: Buffer
   readonly #block: Block | undefined
 
-  /** Takes over one hold on `block`. Without a block the bytes are ordinary memory that does not change any more. */
+  /** Takes over one hold on `block`. Without a block the bytes are ordinary memory that no longer changes. */
   constructor(bytes: Buffer, block?: Block) {
     this.bytes = bytes
     this.#block = block

@@ -127,7 +127,7 @@ function gather(
   size: number,
   told: WriteListener,
 ): void {
-  // The parts may lie in memory that a connection reads into, and a write listener may read. So `gather` copies first and calls listeners
+  // The parts may be in memory that a connection reads into, and a write listener may read. So `gather` copies first and calls listeners
   // last.
   const full = blocks.length === mostBlocks && used + size > mostSmall
   const taken = full ? handOver() : []

@@ -13,7 +13,7 @@ export type Take = (error: Error | undefined, piece: Piece | undefined) => void
 export interface Source {
   /** Asks for the next piece. `take` is called once, at once or later. `next` must not be called again before that, nor after the end. */
   next(take: Take): void
-  /** Releases the rest, at any time. A waiting `take` is not called any more. Further calls do nothing. */
+  /** Releases the rest, at any time. A waiting `take` is no longer called. Further calls do nothing. */
   close(): void
 }
 

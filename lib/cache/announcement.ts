@@ -18,7 +18,7 @@ export function announce(
 ): (() => Promise<void>) | undefined {
   const open = listeners.find(({ address = '', secure }) => !secure && !isLoopback(address))
   if (open === undefined) {
-    log.warn('mDNS: the proxy listens for this machine alone, and is not announced')
+    log.warn('mDNS: the proxy listens only for this machine, and is not announced')
     return undefined
   }
   const { port } = open

@@ -6,6 +6,7 @@ import { aheadFeature } from './features/ahead/feature.ts'
 import { buildsFeature } from './features/builds/feature.ts'
 import { bundleFeature } from './features/bundle/feature.ts'
 import { delayFeature } from './features/delay/feature.ts'
+import { denyFeature } from './features/deny/feature.ts'
 import type { Feature } from './features/feature.ts'
 import { fetchListFeature } from './features/fetch-list/feature.ts'
 import { interceptFeature } from './features/intercept/feature.ts'
@@ -18,6 +19,7 @@ export const features: readonly Feature[] = [
   delayFeature,
   sharedFeature,
   interceptFeature,
+  denyFeature,
   buildsFeature,
   aheadFeature,
   verifyFeature,

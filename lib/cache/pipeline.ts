@@ -12,6 +12,7 @@ import type { AnswerStep } from './answer/answer-step.ts'
 import {
   failedResponse,
   originStatusResponse,
+  reasonPhrase,
   refusedResponse,
   tooManyConnectionsResponse,
   withoutFileResponse,
@@ -28,6 +29,7 @@ import {
   decide,
   type FileDecision,
   fileOfItsDay,
+  type RefuseFile,
 } from './decide/decide.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
 import { buildOf, rememberedDestinations, sandboxedResponse } from './request/destination.ts'
@@ -38,6 +40,8 @@ interface PipelineParts
     Pick<AnswerParts, 'answerer' | 'suites' | 'settleRelease'> {
   /** Answers requests that name a build; undefined when nothing here records builds. */
   readonly around: AnswerStep | undefined
+  /** Refuses single files, whichever client asks; undefined when nothing here does. */
+  readonly refuse: RefuseFile | undefined
   readonly operations: (request: Request, path: string, query?: string) => Promise<Response>
   readonly store: Store
   readonly origin: OriginClient
@@ -81,12 +85,27 @@ function ofItsDay(
   const { file } = admitted
   return continueWhenReady(fileOfItsDay(file, parts.suites), found =>
     'sentence' in found
-      ? failedResponse({ request, file }, 'no-snapshot', { status: 404, sentence: found.sentence })
-      : answered(request, found === file ? admitted : { ...admitted, file: found }, parts),
+      ? failedResponse({ request, file }, 'no-snapshot', {
+          status: 404,
+          sentence: found.sentence,
+          reason: reasonPhrase(found.sentence),
+        })
+      : unlessRefused(request, found === file ? admitted : { ...admitted, file: found }, parts),
   )
 }
 
-/** The answer to a request for a file, by way of the build that it belongs to, which may have recorded it. */
+/** The answer to a request for a file, unless the file is refused, whether it is stored or not. */
+function unlessRefused(
+  request: Request,
+  admitted: AdmittedFile,
+  parts: PipelineParts,
+): Response | Promise<Response> {
+  return continueWhenReady(parts.refuse?.(admitted.file), refusal =>
+    refusal === undefined ? answered(request, admitted, parts) : refusedResponse(request, refusal),
+  )
+}
+
+/** The answer to a request for a file, through the build that it belongs to, which may have recorded it. */
 function answered(
   request: Request,
   admitted: AdmittedFile,

@@ -9,6 +9,7 @@ import { redactUrl } from '../log/redact.ts'
 import type { MetricFacts } from '../metrics.ts'
 import type { AnswerStep } from './answer/answer-step.ts'
 import type { AnswerParts } from './answering.ts'
+import type { RefuseFile } from './decide/decide.ts'
 import type { SentCredentials } from './decide/sent-credentials.ts'
 import type { JoinedFeatures } from './features/join.ts'
 import { features } from './features.ts'
@@ -52,6 +53,7 @@ interface OperationsParts
   readonly metrics: CacheMetrics
   readonly joined: JoinedFeatures
   readonly around: AnswerStep | undefined
+  readonly refuse: RefuseFile | undefined
   readonly sentCredentials: SentCredentials
   readonly pseudonym: string
   readonly unreferenced: Pick<UnreferencedPackages, 'figures'>

@@ -64,7 +64,7 @@ export class RulesInForce {
   }
 
   /**
-   * Reads the addresses of the machine now and at each interval, because they change. The rules are made anew only when the addresses
+   * Reads the addresses of the machine now and at each interval, because they change. The rules are made again only when the addresses
    * have changed.
    */
   refresh(): void {

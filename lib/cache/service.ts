@@ -184,6 +184,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     ...parts,
     ...answers,
     around: joined.step,
+    refuse: joined.refuse,
     sentCredentials,
     unreferenced,
     ...watched,
@@ -192,6 +193,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
     ...parts,
     ...answers,
     around: joined.step,
+    refuse: joined.refuse,
     sentCredentials,
     operations: pages.operations,
   })
@@ -221,7 +223,7 @@ async function startWith(options: OpenParts): Promise<CacheService> {
   try {
     const tls = secure ? await tlsListener(joined, listening) : undefined
     const server: HttpServerOptions = {
-      ...serverEvents(counted),
+      ...serverEvents(counted, joined),
       handler,
       connect,
       clock,
@@ -405,13 +407,10 @@ function fetchEvents({ statistics, metrics }: CountingParts) {
   }
 }
 
-function serverEvents({
-  log,
-  settings,
-  statistics,
-  metrics,
-  activity,
-}: CountingParts): Pick<HttpServerOptions, 'onExchange' | 'onMalformed'> {
+function serverEvents(
+  { log, settings, statistics, metrics, activity }: CountingParts,
+  { answered }: Pick<JoinedFeatures, 'answered'>,
+): Pick<HttpServerOptions, 'onExchange' | 'onMalformed'> {
   return {
     onExchange: (exchange, error) => {
       const outcome = exchange.response.facts?.['outcome']
@@ -421,6 +420,7 @@ function serverEvents({
       metrics.exchange(exchange)
       if (exchange.request.slowClient) metrics.count('slow')
       if (activity.note(exchange)) statistics.problem()
+      for (const note of answered) note(exchange)
       if (settings.config.log.access) log.info('request', factsWithoutRepeats(exchange))
       if (error !== undefined) log.warn('response broke off', { id: exchange.request.id, error })
     },
@@ -448,7 +448,7 @@ function onTooManyConnections(
     if (now < (noted.get(client) ?? Number.NEGATIVE_INFINITY) + pause) return
     noted.set(client, now)
     const most = settings.config.limits.perClient.connections
-    log.warn('a client has more connections than it may have', { client, most })
+    log.warn('a client has more connections than allowed', { client, most })
   }
 }
 

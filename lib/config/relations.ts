@@ -42,7 +42,7 @@ export function checkRelations(
         if (both) wrong(path, `not together with ${other}; leave one`)
       } else if (is === 'needs') {
         const { mend } = relation
-        const text = `needs ${other} beside it${mend === undefined ? '' : `: ${mend}`}`
+        const text = `also needs ${other}${mend === undefined ? '' : `: ${mend}`}`
         if (counts && !isWithoutEffect && !isSet(at)) wrong(path, text)
       } else if (counts) {
         const { where, unless } = relation

@@ -2,6 +2,7 @@
  * The kinds of settings of both services: switches, words, numbers, durations, sizes, paths.
  */
 import { isAbsolute, normalize, resolve } from 'node:path'
+import { day, type Milliseconds } from '../async/clock.ts'
 import { mismatch, nearestName, type ReadResult, readFailure, readResult } from './reading.ts'
 import { type Kind, kind } from './settings.ts'
 import { formatDuration, formatSize, parseDuration, parseSize } from './units.ts'
@@ -42,6 +43,19 @@ export function oneOf<const W extends string>(...words: readonly W[]): Kind<W> {
     return mismatch(found, `one of ${words.join(', ')}`, mend)
   })
 }
+
+/** A day such as `2026-11-01`, as the moment at which it ends by UTC. */
+export const calendarDay: Kind<Milliseconds> = kind(
+  { name: 'day', json: { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
+  found => {
+    const begin =
+      typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
+    // Date.parse takes the 31st of February for a day of March.
+    return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
+      ? mismatch(found, 'a day', 'such as "2026-11-01"')
+      : readResult(begin + day)
+  },
+)
 
 /** A whole number between two bounds, both included. */
 export function integer(least: number, most: number, what = 'a whole number'): Kind<number> {

@@ -60,7 +60,7 @@ export function parseSize(text: string): ReadResult<number> {
     return readFailure(`${unit} may mean 1000 or 1024: write ${count}${letter} for the binary unit`)
   }
   if (length === undefined || !/^[kmgt](?:i|ib)?$/i.test(unit)) {
-    return readFailure(`"${clip(unit)}" is no unit of size: use K, M, G or T`)
+    return readFailure(`"${clip(unit)}" is not a unit of size: use K, M, G or T`)
   }
   return whole(Number(count) * length, written)
 }
@@ -101,7 +101,7 @@ function badDurationUnit(unit: string, count: string): string {
   if (unit === '') return `which unit? ${count} seconds are ${count}s, ${count} minutes ${count}m`
   const meant = /^(?:ms|milli)/i.test(unit) ? 'ms' : /^[smhdw]/i.exec(unit)?.[0].toLowerCase()
   if (meant !== undefined) return `write ${count}${meant} instead of ${count} ${clip(unit)}`
-  return `"${clip(unit)}" is no unit of time: use ms, s, m, h, d or w`
+  return `"${clip(unit)}" is not a unit of time: use ms, s, m, h, d or w`
 }
 
 function clip(text: string): string {

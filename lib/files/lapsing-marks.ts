@@ -20,8 +20,8 @@
  *     ["3fa1c0…",1900000000000,…]         a mark and moments, milliseconds since the epoch; what they mean is known to the user of this file
  *     {"end":2}                           behind the marks that were written with the first line, how many they are; marks were appended behind it
  *
- * A last line without its line feed was not confirmed to any caller, and does not count. A file without its `end`, and a whole line that
- * is none of these, are damage.
+ * A last line without its line feed was not confirmed to any caller, and does not count. A file without its `end`, and a
+ * whole line that is not one of these, are damage.
  *
  * # Steps, and what a crash or a power cut then leaves
  * | Step | Found after a crash right behind it |
@@ -141,7 +141,7 @@ export class LapsingMarks<Mark extends readonly unknown[]> {
     return this.#file.check()
   }
 
-  /** Ends the watch; settles when nothing is being read or written any more. */
+  /** Ends the watch; settles when nothing is being read or written. */
   close(): Promise<void> {
     return this.#file.close()
   }

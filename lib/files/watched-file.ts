@@ -75,7 +75,7 @@ export class WatchedFile {
     })
   }
 
-  /** Ends the watch; settles when nothing is being read or written any more. */
+  /** Ends the watch; settles when nothing is being read or written. */
   async close(): Promise<void> {
     this.#endWatch()
     await this.#checking

@@ -10,7 +10,7 @@
 import { explainError, Failure, systemCode } from '../errors.ts'
 import { isRecord, type JsonObject } from '../json.ts'
 
-/** The text in place of a secret. */
+/** The text instead of a secret. */
 export const REDACTED = '[redacted]'
 
 const LONGEST_TEXT = 8192

@@ -1,5 +1,5 @@
 /**
- * Explains in a sentence why a peer's certificate was not accepted, in place of the code of OpenSSL or Node.
+ * Explains in a sentence why a peer's certificate was not accepted, instead of the code of OpenSSL or Node.
  */
 
 /** The sentence for a verification code such as `CERT_HAS_EXPIRED`; undefined for any other code. */

@@ -1,7 +1,7 @@
 # bash completion for authproxy
 _authproxy() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve doctor explain status reload rotate-keys socket-unit access sessions dev-idp demo'
+  local commands='serve doctor explain status reload rotate-keys socket-unit access sessions import dev-idp demo'
   local words='--config --config-dir --check-config --dump-config --help --version'
   local command='' word instances=''
   COMPREPLY=()
@@ -33,7 +33,8 @@ _authproxy() {
     doctor) words+=' --groups' ;;
     rotate-keys) words+=' --now' ;;
     socket-unit) words+=' --checks' ;;
-    access) words='--config --config-dir --user --groups --attribute --age --context --method --log --help --version' ;;
+    access) words='--config --config-dir --user --groups --attribute --age --context --method --log --suggest --help --version' ;;
+    import) words='--help --version' instances='' ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words $instances" -- "$current")
 }

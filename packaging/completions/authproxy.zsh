@@ -12,6 +12,7 @@ _authproxy() {
     'socket-unit:print its address for a socket unit of systemd'
     'access:say whether the rules of access let a request pass'
     'sessions:end all sessions of a user (sessions end --user NAME)'
+    'import:translate the variables of saml-auth-proxy'
     'dev-idp:run an identity provider for development'
     'demo:try everything out on this machine'
   )
@@ -27,8 +28,17 @@ _authproxy() {
       '--context[the authentication context of the login]:URI: ' \
       '--method[the method of the request (GET)]:METHOD: ' \
       '--log[judge the requests of a log]:FILE:_files' \
+      '--suggest[with --log: write rules that allow the use in the log]' \
       '(-h --help)'{-h,--help}'[print the help and exit]' \
       '(-v --version)'{-v,--version}'[print the version and exit]'
+    return
+  fi
+  if (( CURRENT > 2 )) && [[ $words[2] == import ]]; then
+    shift words; (( CURRENT-- ))
+    _arguments -s \
+      '(-h --help)'{-h,--help}'[print the help and exit]' \
+      '(-v --version)'{-v,--version}'[print the version and exit]' \
+      '1:FILE:_files'
     return
   fi
   if (( CURRENT > 2 )) && [[ $words[2] == sessions ]]; then

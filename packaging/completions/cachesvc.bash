@@ -1,7 +1,7 @@
 # bash completion for cachesvc
 _cachesvc() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local commands='serve verify-repos explain get list status stats remove refresh changes release import export fetch build run retention reload socket-unit'
+  local commands='serve verify-repos explain get list status stats remove refresh changes release recall import export fetch build run retention reload socket-unit'
   local words='--config --cache-dir --listen --check-config --dump-config --help --version'
   local command='' word
   COMPREPLY=()
@@ -32,6 +32,7 @@ _cachesvc() {
     get) words+=' --output' ;;
     list) words+=' --sort --json' ;;
     status | stats) words+=' --json' ;;
+    recall) words+=' --json' ;;
     changes) words+=' --suite --json' ;;
     release) words+=' --suite --now --until --reason' ;;
     remove | refresh | import) words+=' --dry-run' ;;

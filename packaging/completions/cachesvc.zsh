@@ -14,6 +14,7 @@ _cachesvc() {
     'refresh:have the next request for stored files ask the origin'
     'changes:list versions of packages that a delay keeps from clients'
     'release:let through what a delay or a hold keeps from clients'
+    'recall:list the clients that were given a package in the last 90 days'
     'import:take over a bundle, or packages from another cache'
     'export:write stored files as a bundle'
     'fetch:fill the store with the packages of a list, for a site without a connection'
@@ -51,7 +52,7 @@ _cachesvc() {
     '--sort[list\: list by url, by size, the largest first, or by last use, the latest first]:ORDER:(url size used)' \
     '(-o --output)'{-o,--output}'[get\: write to FILE and not to standard output]:FILE:_files' \
     '--format[build\: export a build as a bundle, a list, spdx, cyclonedx or in-toto; all but the first are printed when no FILE is named]:FORMAT:(bundle list spdx cyclonedx in-toto)' \
-    '--json[verify-repos, list, status, stats, changes, build, retention\: print JSON]' \
+    '--json[verify-repos, list, status, stats, changes, recall, build, retention\: print JSON]' \
     '(-h --help)'{-h,--help}'[print the help and exit]' \
     '(-v --version)'{-v,--version}'[print the version and exit]' \
     '1:command:{ _describe command commands }' \

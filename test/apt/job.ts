@@ -144,7 +144,7 @@ t.test(
     await writeFile(lock, 'hello\n')
     const refused = await run('touch ran', '--lock', lock)
     t.equal(refused.code, 1)
-    t.match(refused.output, /packages\.lock: it does not begin as the list of a build does/)
+    t.match(refused.output, /packages\.lock: it does not begin like the list of a build/)
   },
 )
 

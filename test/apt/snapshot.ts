@@ -1,6 +1,7 @@
 /**
  * apt with a sources.list that pins a day: `/_cachesvc/snapshot/<date>/<archive>/…`.
  */
+import { hash } from 'node:crypto'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -57,4 +58,37 @@ t.test('apt installs what a suite had on a day', { skip: noLab || peerUnderTest 
   }
   const early = await (await pinned(10)).update()
   t.ok(early.errors.length > 0 || early.warnings.length > 0, 'before the oldest')
+})
+
+t.test('apt installs what a Release file names', { skip: noLab || peerUnderTest }, async t => {
+  const lab = await setUp(t)
+  const { archive, origin } = lab
+  const release = await readFile(join(archive.root, 'debian/dists/test/InRelease'))
+  const live = await lab.apt('live')
+  t.equal((await live.update()).code, 0)
+  await archive.publish(updatedPackages)
+  t.equal((await live.update()).code, 0)
+  t.match((await live.download('alpha')).output, /alpha .*1\.1\+deb~1/)
+
+  const { host } = new URL(origin.url)
+  const pinned = (name: string, digest: string) => {
+    const uri = `${lab.proxy.url}/_cachesvc/pinned/${digest}/${host}/debian`
+    const sources = [{ uri, suite: 'test', components: ['main', 'contrib'] }]
+    return lab.apt(name, { sources, settings: { 'Acquire::http::Proxy': 'DIRECT' } })
+  }
+  const digest = hash('sha256', release)
+  const apt = await pinned('pinned', digest)
+  const update = await apt.update()
+  t.strictSame([update.code, update.warnings, update.errors], [0, [], []], report(update))
+  const download = await apt.download('alpha', 'zeta')
+  t.equal(download.code, 0, report(download))
+  t.match(download.output, /alpha .*1\.0/)
+  const other = await (
+    await pinned(
+      'other',
+      digest.replace(/^./, first => (first === '0' ? '1' : '0')),
+    )
+  ).update('--error-on=any')
+  t.equal(other.code, 100)
+  t.match(other.output, /404 +No Release file with this SHA-256 is kept here/, report(other))
 })

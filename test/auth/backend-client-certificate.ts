@@ -215,8 +215,11 @@ t.test('what does not go together is told', t => {
     return [...problems, ...checked.warnings].map(({ path, text }) => `${path.join('.')} ${text}`)
   }
   for (const [proxy, remark] of [
-    [{ targetClientKey: '/k' }, /targetClientKey needs proxy\.targetClientCertificate/],
-    [{ targetClientCertificate: '/c' }, /targetClientCertificate needs proxy\.targetClientKey/],
+    [{ targetClientKey: '/k' }, /targetClientKey also needs proxy\.targetClientCertificate/],
+    [
+      { targetClientCertificate: '/c' },
+      /targetClientCertificate also needs proxy\.targetClientKey/,
+    ],
     [{ targetServerName: '10.0.0.7' }, /targetServerName found .*TLS asks for no address/],
     [{ targetServerName: 'app.example.org:443' }, /without a port/],
     [{ targetServerName: 'https://app' }, /expected a host name such as/],

@@ -293,8 +293,8 @@ t.test('what does not go together is told', t => {
   }
   const valueFile = '/key'
   for (const [given, remark, more] of [
-    [{ field }, /field needs backendCredential\.valueFile/],
-    [{ valueFile }, /valueFile needs backendCredential\.field/],
+    [{ field }, /field also needs backendCredential\.valueFile/],
+    [{ valueFile }, /valueFile also needs backendCredential\.field/],
     [{ field, valueFile: 'key' }, /valueFile found .*an absolute path/],
     [{ field: 'Authorization', valueFile }, /header of HTTP/],
     [{ field: 'X_Key', valueFile }, /letters, digits and single hyphens/],

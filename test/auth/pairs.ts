@@ -15,7 +15,8 @@ type Cell =
 const fronts = ['gateway', 'check'] as const
 
 const features = [
-  ...['rules', 'foreign fields', 'identity fields', 'cookies of the application', 'our cookies'],
+  ...['rules', 'watched rules', 'foreign fields', 'identity fields'],
+  ...['cookies of the application', 'our cookies'],
   ...[
     'passthrough tokens',
     'passthrough paths',
@@ -28,6 +29,8 @@ const features = [
   ...['doctor probes', 'own pages', 'methods', 'credential of the backend', 'signed identity'],
 ] as const
 
+const counted =
+  'access/watch.ts: 98, {front}: watching refuses nobody who is signed in, and counts what enforcing refuses'
 const alike = 'two-fronts.ts: {edge}, {variant}: the gateway and a check decide alike'
 
 const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], Cell>>>> = {
@@ -40,6 +43,10 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
       'forward-auth/checks.ts: {edge}: the rules of the gateway decide, and refuse with 403',
       alike,
     ],
+  },
+  'watched rules': {
+    gateway: [counted, alike],
+    check: [counted, alike],
   },
   'foreign fields': {
     gateway: [
@@ -215,7 +222,8 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
 
 /** The features that decide about one request, or about what it has begun. */
 const deciding = [
-  ...['rules', 'passthrough tokens', 'passthrough paths', 'preflights', 'WebSockets'],
+  ...['rules', 'watched rules', 'passthrough tokens', 'passthrough paths', 'preflights'],
+  ...['WebSockets'],
   ...['ended sessions', 'shared state', 'renewal', 'kept forms', "the browser's cookie"],
   ...['step-up logins'],
 ] as const
@@ -228,6 +236,9 @@ const notForwarded = {
 /** Each feature with those after it in the list. */
 const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
   rules: {
+    'watched rules': [
+      'access/watch.ts: 98: a person passes by the rules as written or by those that are enforced, and a visitor by the first alone',
+    ],
     'passthrough tokens': [
       'forward-auth/checks.ts: {edge}: the rules of the gateway decide, and refuse with 403',
       'access/token-scope.ts: 78: a token is for the paths, methods and clients it names',
@@ -258,6 +269,31 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'access/step-up.ts: 77: an old login is asked for anew, and the page opens after it',
     ],
+  },
+  'watched rules': {
+    'passthrough tokens': [
+      'access/watch.ts: 98: what would open a door, or let no person through, is refused',
+    ],
+    'passthrough paths': { because: 'They are judged before rules, watched or not.' },
+    preflights: ['access/watch.ts: 98: a preflight is judged as if no rule were only watched'],
+    WebSockets: [
+      counted,
+      'access/watch.ts: 98: a WebSocket that passes because a rule is watched ends when the rule is enforced',
+    ],
+    'ended sessions': {
+      because: 'An ended session is none, and without one nothing passes by watching.',
+    },
+    'shared state': {
+      because: 'Each instance has the rules of its own file; nothing of them is shared.',
+    },
+    renewal: { because: 'What passes by watching is an answer of the application like any other.' },
+    'kept forms': {
+      because: 'A form that comes back after a login is judged as one that needed none.',
+    },
+    "the browser's cookie": {
+      because: 'Without its browser a session is none before the rules look at a person.',
+    },
+    'step-up logins': [counted],
   },
   'passthrough tokens': {
     'passthrough paths': {

@@ -139,7 +139,7 @@ t.test(
     t.same(said(right), [])
     held.close()
     const client = await RawClient.connect(t, held.port)
-    t.match(await client.get('/other'), { status: 404, text: /answers checks of an edge alone/ })
+    t.match(await client.get('/other'), { status: 404, text: /answers only checks of an edge/ })
     t.equal(await right.stop(), 0)
   },
 )

@@ -18,7 +18,7 @@ function orderInDesign(): readonly string[] {
   const [, sentence = ''] =
     /The folders of `lib\/auth` form a line,[^:]*: ([^(]+)\(/.exec(design) ?? []
   return sentence
-    .replace(/the service with its\s+pipeline/, '`.`')
+    .replace(/the\s+service\s+with\s+its\s+pipeline/, '`.`')
     .split(/,\s+/)
     .map(name => name.trim().replaceAll('`', ''))
 }

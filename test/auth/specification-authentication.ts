@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import t from 'tap'
 import { packageRoot } from '../../lib/package.ts'
 import { startWhole } from '../fixtures/gateway/whole-gateway.ts'
-import { RawClient } from '../fixtures/http/raw-client.ts'
 import { hrefOf, htmlOf, pathOf, readAsked } from '../fixtures/saml/browser.ts'
 import { sp } from '../fixtures/saml/idp.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
@@ -14,49 +13,12 @@ import { ManualClock } from '../fixtures/time/manual-clock.ts'
 const session = '__authproxy_session'
 const start = Date.parse('2026-11-20T12:00:00Z')
 
-t.test('5.1 Browsers authenticate by SAML; the result is the session cookie', async t => {
-  const { browser, idp } = await startWhole(t)
-  const { asked, taken } = await browser.signIn(idp)
-  t.match(asked.address, 'SAMLRequest=')
-  t.ok(taken.fields.all('Set-Cookie').some(line => /^__authproxy_session=ey[^;]+;/.test(line)))
-})
-
-t.test('5.2 A passthrough token in X-Authproxy-Authorization, scheme Bearer', async t => {
-  const token = '0123456789abcdef0123'
-  const { port } = await startWhole(t, {
-    settings: { passthroughTokens: [{ name: 'robot', token }] },
-  })
-  const client = await RawClient.connect(t, port)
-  const statusOf = async (value: string) =>
-    (await client.get('/', { Host: sp.domain, 'X-Authproxy-Authorization': value })).status
-  t.equal(await statusOf(`Bearer ${token}`), 200)
-  t.equal(await statusOf(`Basic ${token}`), 401)
-})
-
 t.test('5.3 Login requires HTTPS: cookies are for https alone', async t => {
   const { browser, idp } = await startWhole(t)
   await browser.signIn(idp)
   t.ok(browser.lines.length > 1)
   for (const line of browser.lines) t.match(line, /; Secure/i)
   for (const line of browser.lines) t.match(line, /; HttpOnly/i)
-})
-
-t.test('5.3 Login requires cookies: without them there is a page, not a loop', async t => {
-  const { browser, idp, backend } = await startWhole(t)
-  const asked = readAsked(await browser.navigate('/'))
-  browser.cookies.clear()
-  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
-  t.match(htmlOf(taken), /cookie|again/i)
-  t.notOk(browser.cookies.has(session))
-  t.same(backend.requests, [])
-})
-
-t.test('5.3 Login requires domain to equal the public hostname', async t => {
-  const { browser } = await startWhole(t)
-  const answer = await browser.navigate('/', { Host: 'alias.example.org' })
-  t.equal(answer.status, 421)
-  t.match(htmlOf(answer), 'https://app.example.org/')
-  t.same(browser.lines, [], 'no login is begun')
 })
 
 t.test('5.3 Login requires synchronized clocks: server and IdP; a difference is named', async t => {
@@ -69,7 +31,7 @@ t.test('5.3 Login requires synchronized clocks: server and IdP; a difference is 
     t.equal(taken.status, 403)
     t.match(htmlOf(taken), /clock/i, 'and the page speaks of clocks')
   }
-  t.equal(codes().length > 0, true)
+  t.strictSame([...new Set(codes())], ['too_old', 'issue_instant'])
 })
 
 t.test('5.3 Login requires synchronized clocks: the edge; its clock is never read', async t => {
@@ -85,16 +47,12 @@ t.test('5.3 Login requires synchronized clocks: the edge; its clock is never rea
 t.test('5.3 Login requires synchronized clocks: the client; its clock decides nothing', async t => {
   // What a browser is told of time is how long, never when; test/sso/login.ts has one that is an hour off.
   const { browser, idp } = await startWhole(t)
-  const { asked, back } = await browser.signIn(idp)
+  await browser.signIn(idp)
   await browser.navigate('/saml/slo')
   t.ok(browser.lines.length > 3)
   for (const line of browser.lines) {
     t.match(line, /; Max-Age=\d+(?:;|$)/, 'a duration (RFC 6265 section 5.2.2)')
     t.notMatch(line, /; Expires=/i)
-  }
-  for (const page of [asked.response, back]) {
-    t.match(page === undefined ? '' : htmlOf(page), '<script')
-    t.notMatch(page === undefined ? '' : htmlOf(page), /Date|performance|setTimeout|setInterval/)
   }
 })
 
@@ -146,44 +104,11 @@ t.test('5.4 Assertion validity windows are checked against system time', async t
 })
 
 t.test(
-  '5.5 The backend trusts the identity fields: none of a client passes, on any way in',
-  async t => {
-    const token = '0123456789abcdef0123'
-    const { browser, idp, backend, port } = await startWhole(t, {
-      settings: { passthroughPaths: ['/open/'], passthroughTokens: [{ name: 'robot', token }] },
-    })
-    const claims = {
-      'X-Authproxy-User': 'root',
-      X_Authproxy_Email: 'root',
-      'x-authproxy-groups': 'root',
-    }
-    await browser.signIn(idp)
-    await browser.navigate('/session', claims)
-    const client = await RawClient.connect(t, port)
-    await client.get('/open/path', { Host: sp.domain, ...claims })
-    const bearer = { 'X-Authproxy-Authorization': `Bearer ${token}` }
-    await client.get('/token', { Host: sp.domain, ...claims, ...bearer })
-    t.same(
-      backend.requests.map(({ path }) => path),
-      ['/session', '/open/path', '/token'],
-    )
-    for (const { path, fields } of backend.requests) {
-      t.notOk(
-        fields.flat.some(text => text === 'root'),
-        path,
-      )
-      const user = fields.get('X-Authproxy-User')
-      t.equal(user, path === '/session' ? 'alice@example.org' : undefined, path)
-    }
-  },
-)
-
-t.test(
   '5.5 The backend must be reachable only through the service: whoever sets it up is told',
   async t => {
     for (const [file, says] of [
-      ['man/authproxy.yaml.5', /has to be reachable through this service alone/],
-      ['docs/authproxy-configuration.md', /has to be reachable through this service alone/],
+      ['man/authproxy.yaml.5', /must be reachable only through this service/],
+      ['docs/authproxy-configuration.md', /must be reachable only through this service/],
       ['docs/authproxy.md', /must be reachable through authproxy alone/],
       ['packaging/authproxy.yaml', /Keep every other way to it closed/],
       ['README.md', /reachable through authproxy alone/],
@@ -192,18 +117,6 @@ t.test(
     }
   },
 )
-
-t.test('6. Records of the categories SAML-ERROR and PROXY-ERROR', async t => {
-  const { browser, idp, records } = await startWhole(t, {
-    proxy: { targetURL: 'http://127.0.0.1:9' },
-  })
-  const asked = readAsked(await browser.navigate('/'))
-  await browser.deliver(idp, { inResponseTo: asked.id, signs: 'nothing' })
-  t.match(records('SAML-ERROR')[0]?.message, /^SAML-ERROR /)
-  await browser.signIn(idp)
-  await browser.navigate('/')
-  t.match(records('PROXY-ERROR')[0]?.message, /^PROXY-ERROR /)
-})
 
 t.test('6. Every failure page shows the request ID of its record', async t => {
   const { browser, idp, log } = await startWhole(t, { proxy: { targetURL: 'http://127.0.0.1:9' } })
@@ -218,6 +131,7 @@ t.test('6. Every failure page shows the request ID of its record', async t => {
   pages.push(await browser.navigate('/'))
   const failures = log.lines.filter(({ message }) => /^(?:SAML|PROXY)-ERROR /.test(message))
   t.equal(failures.length, pages.length)
+  t.same(new Set(failures.map(({ facts }) => facts['category'])).size, 2, 'SAML-ERROR, PROXY-ERROR')
   pages.forEach((page, index) => {
     const { message, facts } = failures[index] ?? {}
     t.match(htmlOf(page), String(facts?.['id']), `${page.status}: ${message}`)

@@ -48,16 +48,19 @@ t.test('4. /saml/certificate.crt: the certificate for encrypted assertions', asy
   t.match(metadata.replace(/\s/g, ''), certificate.raw.toString('base64'))
 })
 
-t.test('4. /saml/acs: takes the answer of the IdP after login', async t => {
-  const { browser, idp } = await startWhole(t)
-  const asked = readAsked(await browser.navigate('/'))
-  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
-  t.equal(taken.status, 303)
-  t.match(hrefOf(taken), /^https:\/\/app\.example\.org\/__authproxy-redirect/)
-  t.ok(browser.cookies.has(session))
-  const reloaded = await browser.navigate('/saml/acs')
-  t.equal(reloaded.status, 405)
-})
+t.test(
+  '4. /saml/acs, 5.1: takes the answer of the IdP; the result is the session cookie',
+  async t => {
+    const { browser, idp } = await startWhole(t)
+    const asked = readAsked(await browser.navigate('/'))
+    const taken = await browser.deliver(idp, { inResponseTo: asked.id })
+    t.equal(taken.status, 303)
+    t.match(hrefOf(taken), /^https:\/\/app\.example\.org\/__authproxy-redirect/)
+    t.ok(taken.fields.all('Set-Cookie').some(line => /^__authproxy_session=ey[^;]+;/.test(line)))
+    const reloaded = await browser.navigate('/saml/acs')
+    t.equal(reloaded.status, 405)
+  },
+)
 
 t.test('4. /saml/slo: always clears the local session cookie', async t => {
   const { browser, idp } = await startWhole(t)
@@ -116,27 +119,28 @@ t.test('4. /__authproxy-redirect: the way back to the deep link', async t => {
   t.same(backend.requests, [], 'answered here')
 })
 
-t.test('4. /__authproxy-redirect: ends the loop of a cookie that is missing', async t => {
-  const { browser, idp, codes } = await startWhole(t)
-  const asked = readAsked(await browser.navigate('/'))
-  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
-  browser.cookies.delete(session)
-  const first = await browser.navigate(pathOf(hrefOf(taken)))
-  const page = await browser.navigate(pathOf(hrefOf(first)))
-  t.equal(page.status, 403)
-  t.match(htmlOf(page), /did not send the session cookie back/)
-  t.same([...new Set(codes())], ['session_cookie_missing'])
-})
-
-t.test('4. /__authproxy-redirect: and of one that is rejected', async t => {
-  const { browser, idp } = await startWhole(t)
-  const asked = readAsked(await browser.navigate('/'))
-  const taken = await browser.deliver(idp, { inResponseTo: asked.id })
-  browser.cookies.set(session, 'a.b.c')
-  const first = await browser.navigate(pathOf(hrefOf(taken)))
-  const page = await browser.navigate(pathOf(hrefOf(first)))
-  t.match(htmlOf(page), /sent a session cookie, but not one that is valid here/)
-})
+// A browser that keeps no cookies at all: auth/login/refusals.ts and auth/login/tabs.ts.
+t.test(
+  '4. /__authproxy-redirect, 5.3: a session cookie that is missing or refused ends on a page',
+  async t => {
+    for (const [value, says] of [
+      [undefined, /did not send the session cookie back/],
+      ['a.b.c', /sent a session cookie, but not one that is valid here/],
+    ] as const) {
+      const { browser, idp, codes, backend } = await startWhole(t)
+      const asked = readAsked(await browser.navigate('/'))
+      const taken = await browser.deliver(idp, { inResponseTo: asked.id })
+      if (value === undefined) browser.cookies.delete(session)
+      else browser.cookies.set(session, value)
+      const first = await browser.navigate(pathOf(hrefOf(taken)))
+      const page = await browser.navigate(pathOf(hrefOf(first)))
+      t.equal(page.status, 403, String(value))
+      t.match(htmlOf(page), says)
+      t.same(new Set(codes()).size, 1, String(value))
+      t.same(backend.requests, [], String(value))
+    }
+  },
+)
 
 t.test('4. Any other path: forwarded when authenticated', async t => {
   const { browser, idp, backend } = await startWhole(t)
@@ -149,29 +153,49 @@ t.test('4. Any other path: forwarded when authenticated', async t => {
   )
 })
 
-t.test('4. Any other path: without authentication when listed or with a token', async t => {
+t.test('4. Passthrough 1 and 2, 5.2: what passes without a login', async t => {
   const token = '0123456789abcdef0123'
-  const { port, backend } = await startWhole(t, {
-    settings: { passthroughPaths: ['/api'], passthroughTokens: [{ name: 'robot', token }] },
-  })
-  const client = await RawClient.connect(t, port)
-  const bearer = { Host: sp.domain, 'X-Authproxy-Authorization': `Bearer ${token}` }
-  t.equal((await client.get('/api', { Host: sp.domain })).text, 'the application')
-  t.equal((await client.get('/secret', bearer)).text, 'the application')
-  t.equal((await client.get('/secret', { Host: sp.domain })).status, 401)
-  t.equal(backend.requests.length, 2)
-})
-
-t.test('4. Passthrough 1: /api also matches /api-admin; /api/ does not', async t => {
-  for (const [prefix, expected] of [
-    ['/api', { '/api': 200, '/api-admin': 200, '/api/x': 200, '/ap': 401, '/x/api': 401 }],
-    ['/api/', { '/api': 401, '/api-admin': 401, '/api/x': 200, '/API/x': 401 }],
-  ] as const) {
-    const { port } = await startWhole(t, { settings: { passthroughPaths: [prefix] } })
+  const ours = (value: string) => ({ 'X-Authproxy-Authorization': value })
+  const good = ours(`Bearer ${token}`)
+  const rows: ReadonlyArray<readonly [string, string, Readonly<Record<string, string>>, number]> = [
+    // A prefix is a prefix of the path, letter by letter.
+    ...(
+      [
+        ['/api', '/api', 200],
+        ['/api', '/api-admin', 200],
+        ['/api', '/api/x', 200],
+        ['/api', '/ap', 401],
+        ['/api', '/x/api', 401],
+        ['/api/', '/api', 401],
+        ['/api/', '/api-admin', 401],
+        ['/api/', '/api/x', 200],
+        ['/api/', '/API/x', 401],
+      ] as const
+    ).map(([prefix, path, status]) => [prefix, path, {}, status] as const),
+    // A token is good for the whole instance; its scheme knows no case; another field does not carry it.
+    ['/api', '/', good, 200],
+    ['/api', '/a', good, 200],
+    ['/api', '/b/c?d', good, 200],
+    ['/api', '/', ours(`bearer ${token}`), 200],
+    ['/api', '/', ours(`BEARER ${token}`), 200],
+    ['/api', '/', ours(token), 401],
+    ['/api', '/', ours(`Basic ${token}`), 401],
+    ['/api', '/', ours('Bearer'), 401],
+    ['/api', '/', ours(`Bearer ${token.slice(1)}`), 401],
+    ['/api', '/', { Authorization: `Bearer ${token}` }, 401],
+  ]
+  for (const prefix of ['/api', '/api/']) {
+    const { port, backend } = await startWhole(t, {
+      settings: { passthroughPaths: [prefix], passthroughTokens: [{ name: 'robot', token }] },
+    })
     const client = await RawClient.connect(t, port)
-    for (const [path, status] of Object.entries(expected)) {
-      t.equal((await client.get(path, { Host: sp.domain })).status, status, `${prefix}: ${path}`)
+    const asked = rows.filter(([of]) => of === prefix)
+    for (const [, path, fields, status] of asked) {
+      const answer = await client.get(path, { Host: sp.domain, ...fields })
+      t.equal(answer.status, status, `${prefix}: ${path} ${Object.values(fields)}`)
     }
+    t.equal(backend.requests.length, asked.filter(([, , , status]) => status === 200).length)
+    t.notMatch(backend.requests.map(({ head }) => head).join(), token, 'and stays here')
   }
 })
 
@@ -184,25 +208,4 @@ t.test('4. Passthrough 1: the prefix / must never be configured', t => {
   })
   t.match(checked, { ok: false, problems: [{ text: /let every request pass/ }] })
   t.end()
-})
-
-t.test('4. Passthrough 2: a token is good for the whole instance', async t => {
-  const token = '0123456789abcdef0123'
-  const { port, backend } = await startWhole(t, {
-    settings: { passthroughTokens: [{ name: 'robot', token }] },
-  })
-  const client = await RawClient.connect(t, port)
-  const bearer = { Host: sp.domain, 'X-Authproxy-Authorization': `Bearer ${token}` }
-  for (const path of ['/', '/a', '/b/c?d']) t.equal((await client.get(path, bearer)).status, 200)
-  t.notMatch(backend.requests.map(({ head }) => head).join(), token, 'and stays here')
-  for (const value of [`bearer ${token}`, `BEARER ${token}`]) {
-    const fields = { Host: sp.domain, 'X-Authproxy-Authorization': value }
-    t.equal((await client.get('/', fields)).status, 200, 'schemes know no case')
-  }
-  for (const value of [token, `Basic ${token}`, 'Bearer', `Bearer ${token.slice(1)}`]) {
-    const fields = { Host: sp.domain, 'X-Authproxy-Authorization': value }
-    t.equal((await client.get('/', fields)).status, 401, value)
-  }
-  const usual = { Host: sp.domain, Authorization: `Bearer ${token}` }
-  t.equal((await client.get('/', usual)).status, 401, 'another header is none of it')
 })

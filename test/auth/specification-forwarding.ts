@@ -40,27 +40,32 @@ t.test('4. Forwarding 1: its own session cookie is removed, others stay', async 
   t.same(backend.requests[0]?.fields.all('Cookie'), ['theme=dark'])
 })
 
-t.test('4. Forwarding 1: identity headers of a client are removed on every way in', async t => {
-  const token = '0123456789abcdef0123'
-  const { browser, idp, backend } = await startWhole(t, {
-    settings: { passthroughPaths: ['/open/'], passthroughTokens: [{ name: 'robot', token }] },
-  })
-  const lies = {
-    'X-Authproxy-User': 'root',
-    X_Authproxy_User: 'root',
-    'X-Authproxy-Anything': 'root',
-  }
-  await browser.navigate('/open/', lies)
-  await browser.navigate('/', { ...lies, 'X-Authproxy-Authorization': `Bearer ${token}` })
-  await browser.signIn(idp)
-  await browser.navigate('/', { ...lies, Connection: 'X-Authproxy-User' })
-  t.equal(backend.requests.length, 3)
-  t.notMatch(backend.requests.map(({ head }) => head).join(), 'root')
-  t.same(
-    backend.requests.map(({ fields }) => fields.get('X-Authproxy-User')),
-    [undefined, undefined, 'alice@example.org'],
-  )
-})
+t.test(
+  '4. Forwarding 1, 5.5: identity headers of a client are removed on every way in',
+  async t => {
+    const token = '0123456789abcdef0123'
+    const { browser, idp, backend } = await startWhole(t, {
+      settings: { passthroughPaths: ['/open/'], passthroughTokens: [{ name: 'robot', token }] },
+    })
+    const lies = {
+      'X-Authproxy-User': 'root',
+      X_Authproxy_User: 'root',
+      X_Authproxy_Email: 'root',
+      'x-authproxy-groups': 'root',
+      'X-Authproxy-Anything': 'root',
+    }
+    await browser.navigate('/open/', lies)
+    await browser.navigate('/', { ...lies, 'X-Authproxy-Authorization': `Bearer ${token}` })
+    await browser.signIn(idp)
+    await browser.navigate('/', { ...lies, Connection: 'X-Authproxy-User' })
+    t.equal(backend.requests.length, 3)
+    t.notMatch(backend.requests.map(({ head }) => head).join(), 'root')
+    t.same(
+      backend.requests.map(({ fields }) => fields.get('X-Authproxy-User')),
+      [undefined, undefined, 'alice@example.org'],
+    )
+  },
+)
 
 t.test('4. Forwarding 2: X-Authproxy-User is the subject, others the attributes', async t => {
   const { browser, idp, backend } = await startWhole(t)
@@ -86,8 +91,8 @@ t.test('4. Forwarding 3: X-Authproxy-Instance-ID is added', async t => {
   t.equal(second, first)
 })
 
-t.test('4. Forwarding 3: a request with the same instance ID is rejected', async t => {
-  const { browser, idp, backend } = await startWhole(t, {
+t.test('4. Forwarding 3, 7.: a request with the same instance ID is rejected', async t => {
+  const { browser, idp, backend, codes } = await startWhole(t, {
     settings: { passthroughPaths: ['/open/'] },
   })
   await browser.signIn(idp)
@@ -96,7 +101,9 @@ t.test('4. Forwarding 3: a request with the same instance ID is rejected', async
   for (const path of ['/', '/open/', '/saml/metadata.xml']) {
     const again = await browser.navigate(path, { 'X-Authproxy-Instance-ID': id })
     t.equal(again.reason, 'Loop Detected', path)
+    t.equal(again.status, 508, 'ours to choose: RFC 5842')
   }
+  t.same([...new Set(codes())], ['loop_detected'])
   const other = await browser.navigate('/', { 'X-Authproxy-Instance-ID': 'f'.repeat(32) })
   t.equal(other.status, 200, 'that of another instance is none')
   t.equal(backend.requests.length, 2)
@@ -150,12 +157,23 @@ t.test('4. Forwarding 5: proxy.useBasicAuth: subject as user, empty password', a
   }
 })
 
-t.test('4. Forwarding 6: an edge that does not preserve Host is named', async t => {
-  const { browser } = await startWhole(t)
-  const answer = await browser.navigate('/', { Host: '127.0.0.1:8080' })
-  t.equal(answer.status, 421)
-  t.match(htmlOf(answer), /the edge in front of this service does not preserve the Host/)
-})
+t.test(
+  '4. Forwarding 6, 5.3, 2.: a host other than domain begins no login, and is named',
+  async t => {
+    const { browser, codes } = await startWhole(t)
+    for (const [Host, says] of [
+      ['127.0.0.1:8080', /the edge in front of this service does not preserve the Host/],
+      ['alias.example.org', 'https://app.example.org/'],
+    ] as const) {
+      const answer = await browser.navigate('/', { Host })
+      t.equal(answer.status, 421, Host)
+      t.match(htmlOf(answer), says, Host)
+    }
+    t.same(browser.lines, [], 'no login is begun')
+    t.same([...new Set(codes())], ['wrong_host'])
+    t.ok(readAsked(await browser.navigate('/', { Host: 'APP.example.org:443' })))
+  },
+)
 
 t.test('4. Forwarding 6: an edge that says http is named once a session is lost', async t => {
   const { browser, idp } = await startWhole(t)

@@ -46,14 +46,16 @@ t.test('2. Dynamic configuration: it holds the session and SAML keys', async t =
   t.equal(htmlOf(await browser.navigate('/saml/certificate.crt')), held.saml[0].certificate)
 })
 
-t.test('2. Dynamic configuration: the directory has to exist and be writable', async t => {
+t.test('2., 7. Dynamic configuration: the directory has to exist and be writable', async t => {
   const directory = await ownDirectory(t)
   const message = /^failed to save dynamic configuration/
   const missing = join(directory, 'missing', 'app.json')
   await t.rejects(startWhole(t, { settings: { configPath: missing } }), { message })
   await writeFile(join(directory, 'file'), '')
   const blocked = join(directory, 'file', 'app.json')
-  await t.rejects(startWhole(t, { settings: { configPath: blocked } }), { message })
+  for (const configPath of [blocked, '/proc/app.json']) {
+    await t.rejects(startWhole(t, { settings: { configPath } }), { message })
+  }
   await mkdir(join(directory, 'there'))
   await startWhole(t, { settings: { configPath: join(directory, 'there', 'app.json') } })
 })

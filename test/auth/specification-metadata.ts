@@ -101,7 +101,7 @@ t.test('2. Remote metadata: an invalid or truncated body fails parsing', async t
     [{ content: good.slice(0, good.length / 2) }, /well-formed/],
     [{ content: '' }, /of no use/],
     [{ content: 'not XML' }, /of no use/],
-    [{ content: good, cut: { at: 50, by: 'fin' } }, /cannot be had/],
+    [{ content: good, cut: { at: 50, by: 'fin' } }, /cannot be fetched/],
   ]
   for (const [answer, message] of cases) {
     origin.at('/metadata', reply(answer))

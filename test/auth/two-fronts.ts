@@ -31,7 +31,7 @@ import {
 import { RawClient, type RawResponse } from '../fixtures/http/raw-client.ts'
 import { ManualClock } from '../fixtures/time/manual-clock.ts'
 
-const { FRONTS_SEED = '1', FRONTS_REQUESTS = '2000' } = process.env
+const { FRONTS_SEED = '1', FRONTS_REQUESTS = '3000' } = process.env
 const count = Number(FRONTS_REQUESTS)
 
 t.setTimeout(600_000)

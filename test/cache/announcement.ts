@@ -41,5 +41,5 @@ t.test('a listener of this machine alone is not announced', async t => {
   const log = createMemoryLog()
   const local = { address: '127.0.0.1', port: 3142, secure: false }
   t.equal(announce([local, { address: undefined, port: 3143, secure: true }], log), undefined)
-  t.match(log.lines, [{ level: 'warn', message: /for this machine alone/ }])
+  t.match(log.lines, [{ level: 'warn', message: /only for this machine/ }])
 })

@@ -102,7 +102,7 @@ function refusals({ log }: TestCache): number {
   return log.lines.filter(({ facts }) => facts['because'] === because).length
 }
 
-const tooMany = 'a client has more connections than it may have'
+const tooMany = 'a client has more connections than allowed'
 
 /** The seconds that pass until it is settled. */
 async function secondsOf(

@@ -249,10 +249,10 @@ t.test('what is not HTTP is 520 with the rule that it breaks', async t => {
     ['SSH-2.0-OpenSSH_9.6\r\n', /does not begin with a status line/],
     ['HTTP/1.2 200 OK\r\n\r\n', /status line is not that of HTTP\/1\.1/],
     ['\r\nHTTP/1.1 200 OK\r\n\r\n', /an empty line comes before its status line/],
-    ['HTTP/1.1 200 OK\nA: b\n\n', /ends with LF alone/],
+    ['HTTP/1.1 200 OK\nA: b\n\n', /ends with only LF/],
     ['HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n', /has a control character/],
     ['HTTP/1.1 200 OK\r\n: b\r\n\r\n', /a field of its head has no name/],
-    ['HTTP/1.1 200 OK\r\nA b: c\r\n\r\n', /the name of a field of its head is no token/],
+    ['HTTP/1.1 200 OK\r\nA b: c\r\n\r\n', /the name of a field of its head is not a token/],
     ['HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello', /its length is not a number/],
     ['HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n', /transfer coding is not chunked/],
   ] as const) {

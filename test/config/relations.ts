@@ -43,15 +43,15 @@ function told(found: object): { readonly wrong: string; readonly warned: string 
 t.test('a file is told what belongs together', async t => {
   for (const [found, wrong, warned] of [
     [{}, '', ''],
-    [{ introduces: true }, 'introduces needs peers beside it: name who may', ''],
-    [{ introduces: true, peers: [] }, 'introduces needs peers beside it: name who may', ''],
+    [{ introduces: true }, 'introduces also needs peers: name who may', ''],
+    [{ introduces: true, peers: [] }, 'introduces also needs peers: name who may', ''],
     [{ introduces: true, peers: ['a'] }, '', ''],
     [{ introduces: false }, '', ''],
     [{ port: 1 }, '', ''],
     [{ port: 1, listen: 'a' }, 'port not together with listen; leave one', ''],
     [{ backend: { name_in_tls: 'a' } }, '', 'backend.name_in_tls has no effect without backend.at'],
     [{ backend: { name_in_tls: 'a', at: 'b' } }, '', ''],
-    [{ backend: { user: 'a', at: 'b' } }, 'backend.user needs backend.password beside it', ''],
+    [{ backend: { user: 'a', at: 'b' } }, 'backend.user also needs backend.password', ''],
     // What has no effect needs nothing: the file was accepted so far.
     [{ backend: { user: 'a' } }, '', 'backend.user has no effect without backend.at'],
   ] as const) {

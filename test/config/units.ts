@@ -27,7 +27,7 @@ t.test('a bad duration is answered with what to write', t => {
   const table: ReadonlyArray<readonly [string, RegExp]> = [
     ['', /a number and a unit/],
     ['soon', /a number and a unit/],
-    ['8 parsecs', /"parsecs" is no unit of time/],
+    ['8 parsecs', /"parsecs" is not a unit of time/],
     ['30M', /write 30m/],
     ['5min', /write 5m/],
     ['2 hours', /write 2h/],
@@ -56,7 +56,7 @@ t.test('sizes are binary', t => {
   for (const [text, value] of table) t.strictSame(parseSize(text), { ok: true, value }, text)
   t.match(problem(parseSize('64KB')), /1000 or 1024: write 64K/)
   t.match(problem(parseSize('64kB')), /write 64K/)
-  t.match(problem(parseSize('5P')), /no unit of size/)
+  t.match(problem(parseSize('5P')), /not a unit of size/)
   t.match(problem(parseSize('large')), /a number and a unit/)
   t.match(problem(parseSize('-1K')), /no sign/)
   t.match(problem(parseSize('99999999T')), /too large/)

@@ -48,7 +48,7 @@ t.test('no secret survives in a query', t => {
   t.end()
 })
 
-t.test('a fact about a signature is no secret', t => {
+t.test('a fact about a signature is not a secret', t => {
   const facts = { suite: 'http://h/dists/stable', signature: 'good', by: 'ABCD' }
   t.strictSame(clean(facts), facts)
   t.strictSame(clean({ 'X-Amz-Signature': 'ff' }), { 'X-Amz-Signature': REDACTED })

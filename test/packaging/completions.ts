@@ -7,6 +7,7 @@ import t from 'tap'
 import { demo, devIdp } from '../../demo/idp/arguments.ts'
 import { access } from '../../lib/auth/cli/access.ts'
 import { authproxy } from '../../lib/auth/cli/arguments.ts'
+import { importing } from '../../lib/auth/cli/import.ts'
 import { sessions } from '../../lib/auth/cli/sessions.ts'
 import { cachesvc } from '../../lib/cache/cli/arguments.ts'
 import type { Program } from '../../lib/command-line.ts'
@@ -16,7 +17,7 @@ import { command, lacking } from '../fixtures/process/command.ts'
 /** Each program with those of its commands that have a table of their own, in their order. */
 const programs: ReadonlyArray<readonly [Program, within: Readonly<Record<string, Program>>]> = [
   [cachesvc, {}],
-  [authproxy, { access, sessions, 'dev-idp': devIdp, demo }],
+  [authproxy, { access, import: importing, sessions, 'dev-idp': devIdp, demo }],
 ]
 
 const pathOf = (name: string) => join(packageRoot(), 'packaging/completions', name)

@@ -49,9 +49,10 @@ const others: ReadonlyArray<readonly [beginning: RegExp, says: RegExp]> = [
   [/^cachesvc import FILE/, /belongs to the user/],
   [/^cachesvc (?:import|export)$/, / needs an argument: /],
   [/^cachesvc remove .*\/(?:In)?Release$/, /no stored file is meant/],
-  [/^authproxy access --log FILE/, /image\.tar/],
+  [/^authproxy access (?:app )?--log/, /image\.tar|app\.log/],
+  [/^authproxy import/, /there is no such file/],
   [/^cachesvc build verify FILE/, /image\.tar/],
-  [/^cachesvc build import/, /does not begin as the list of a build/],
+  [/^cachesvc build import/, /does not begin like the list of a build/],
   [/^cachesvc build record/, /There is a build image already/],
   [/^cachesvc build lock NAME/, /is locked already/],
 ]

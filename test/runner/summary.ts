@@ -4,8 +4,6 @@
 
 /** The results of a run, as `--json-file` writes them. */
 export interface Report {
-  /** Whether the coverage was high enough, or not asked for. */
-  readonly covered: boolean
   readonly files: readonly FileReport[]
 }
 
@@ -26,11 +24,10 @@ interface FileReport {
 }
 
 /** What was skipped, and what failed, a line each; `word` stands before the latter. */
-export function summaryLines({ files, covered }: Report, word = 'failed'): readonly string[] {
+export function summaryLines({ files }: Report, word = 'failed'): readonly string[] {
   return [
     ...files.flatMap(({ source, skips }) => skips.map(one => `skipped: ${source}: ${one}`)),
     ...files.flatMap(({ source, failures }) => failures.map(one => `${word}: ${source}: ${one}`)),
-    ...(covered ? [] : ['failed: the coverage is lower than .taprc asks for']),
   ]
 }
 

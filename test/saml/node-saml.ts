@@ -45,7 +45,7 @@ for (const name of names) {
       for (let seed = 0; seed < 30; seed += 1) {
         if (await isTaken(t, seeded(seed).mutate(good, pieces), certificates)) taken += 1
       }
-      t.comment(`${taken} of 30 were taken`)
+      t.ok(taken >= 5, `${taken} of 30 were taken`)
     })
   }
 }

@@ -41,7 +41,7 @@ export const products: readonly Product[] = [
     documents: [
       ...documentsOfBoth,
       ...documents(`
-        configuration snapshots builds delay offline-sites other-package-managers several-machines
+        configuration snapshots builds delay deny offline-sites other-package-managers several-machines
         paid-archives
         recipes/ci-and-images recipes/netboot recipes/fai recipes/proxmox recipes/raspberry-pi-os
       `),
@@ -84,6 +84,7 @@ export const products: readonly Product[] = [
       example('authproxy', 'authproxy.yaml'),
       example('authproxy', 'authproxy.schema.json'),
       ...examplesOf('authproxy'),
+      example('authproxy', 'kubernetes/envoy-gateway.yaml'),
       ...['nginx/authproxy.conf', 'nginx/authproxy-protect.conf', 'caddy/Caddyfile'].map(edge),
       ...['haproxy/haproxy.cfg', 'haproxy/authproxy.lua', 'envoy/envoy.yaml'].map(edge),
       ...['traefik/traefik.yaml', 'traefik/authproxy.yaml'].map(edge),

@@ -68,7 +68,7 @@ class PageMaker {
     const source = 'docs/answers.md'
     const answers = documentHtml(this.#read(source), {
       link: href => this.#link(source, href, placeOf(frontPage, this.#root)),
-      picture: href => href,
+      picture: href => ({ light: href }),
     }).replace(/^<h1[\s\S]*?<\/h1>\n/, '')
     const link = (file: string) => this.#link(frontPage, file)
     this.put(frontPage, 'cachesvc and authproxy', frontPageHtml(link, answers))
@@ -94,9 +94,14 @@ class PageMaker {
     const html = documentHtml(this.#read(source), {
       link: href => this.#link(source, href),
       picture: href => {
+        const address = (file: string) => {
+          this.pictures.add(file)
+          return linkBetween(placeOf(source, this.#root), file)
+        }
         const file = sourceLinked(source, href)
-        this.pictures.add(file)
-        return linkBetween(placeOf(source, this.#root), file)
+        const dark = file.replace(/\.webp$/, '-dark.webp')
+        const isThere = existsSync(join(this.#root, dark))
+        return { light: address(file), ...(isThere && { dark: address(dark) }) }
       },
     })
     this.put(source, headingsIn(html)[0]?.text ?? source, this.#withManuals(html, source))

@@ -7,7 +7,8 @@ import { escapeHtml } from '../../lib/template.ts'
 /** How a document's links and pictures are written; the argument is what stands in the document. */
 export interface Addresses {
   readonly link: (href: string) => string
-  readonly picture: (href: string) => string
+  /** The picture, and the one for a dark page if there is one. */
+  readonly picture: (href: string) => { readonly light: string; readonly dark?: string }
 }
 
 /** The content of a page for a document. Throws where it has HTML. */
@@ -36,8 +37,16 @@ export function documentHtml(markdown: string, addresses: Addresses): string {
       link({ href, tokens }: Tokens.Link) {
         return `<a href="${escapeHtml(addresses.link(href))}">${this.parser.parseInline(tokens)}</a>`
       },
-      image: ({ href, text }: Tokens.Image) =>
-        `<img src="${escapeHtml(addresses.picture(href))}" alt="${escapeHtml(text)}" loading="lazy">`,
+      // A telephone shows a picture small: the link leads to it.
+      image({ href, text }: Tokens.Image) {
+        const { light, dark } = addresses.picture(href)
+        const image = `<img src="${escapeHtml(light)}" alt="${escapeHtml(text)}" loading="lazy">`
+        const either =
+          dark === undefined
+            ? image
+            : `<picture><source srcset="${escapeHtml(dark)}" media="(prefers-color-scheme: dark)">${image}</picture>`
+        return `<a href="${escapeHtml(light)}">${either}</a>`
+      },
       html({ text }: Tokens.HTML | Tokens.Tag) {
         if (/^\s*<!--[\s\S]*-->\s*$/.test(text)) return ''
         throw new Error(`HTML in a document: ${text}`)

@@ -38,6 +38,7 @@ const start: Listed = {
 
 const cachesvc: Listed = {
   'docs/delay.md': 'Delay updates (delay, hold)',
+  'docs/deny.md': 'Deny packages, and recall',
   'docs/snapshots.md': 'Snapshots: pin a day',
   'docs/builds.md': 'Reproducible builds',
   'docs/offline-sites.md': 'Offline and air-gapped sites',

@@ -79,9 +79,9 @@ export async function makeReadmePictures(from: string, to: string): Promise<void
   await mkdir(to, { recursive: true })
   const browser = await launchBrowser({})
   try {
-    for (const { name, width, height, shown } of readmePictures) {
+    for (const { name, width, height, shown, scheme } of readmePictures) {
       const images = shown.map(async ([subject, shownWidth]) => {
-        const content = await readFile(join(from, pictureFile(subject, 'light', shownWidth)))
+        const content = await readFile(join(from, pictureFile(subject, scheme, shownWidth)))
         const address = `data:image/webp;base64,${content.toString('base64')}`
         return `<div style="width:${shownWidth}px"><img src="${address}"></div>`
       })
@@ -92,7 +92,8 @@ export async function makeReadmePictures(from: string, to: string): Promise<void
         div { overflow: hidden; background: #fff } img { display: block; width: 100% }
         </style>${(await Promise.all(images)).join('')}`)
       await page.waitForFunction('[...document.images].every(image => image.complete)')
-      await writeFile(join(to, `${name}.webp`), await webp(context, page, 75))
+      const file = scheme === 'light' ? `${name}.webp` : `${name}-dark.webp`
+      await writeFile(join(to, file), await webp(context, page, 75))
     }
   } finally {
     await browser.close()
@@ -107,8 +108,8 @@ interface ReadmePicture {
   readonly shown: ReadonlyArray<readonly [SubjectName, width: 1200 | 390]>
 }
 
-const readmePictures: readonly ReadmePicture[] = [
-  { name: 'cachesvc', width: 1200, height: 700, shown: [['cachesvc-overview', 1200]] },
+const compositions: readonly ReadmePicture[] = [
+  { name: 'cachesvc', width: 1200, height: 662, shown: [['cachesvc-overview', 1200]] },
   {
     ...{ name: 'authproxy', width: 1200, height: 700 },
     shown: [
@@ -118,6 +119,9 @@ const readmePictures: readonly ReadmePicture[] = [
     ],
   },
 ]
+
+/** The site shows the dark ones on dark pages. */
+const readmePictures = schemes.flatMap(scheme => compositions.map(one => ({ ...one, scheme })))
 
 /** The clock of the cache, which a script sets: its hours pass in seconds. Waits are as long as ever. */
 class DayClock implements Clock {

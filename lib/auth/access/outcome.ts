@@ -1,16 +1,16 @@
 /**
- * What becomes of requests and of the checks of an edge, in closed sets of words, and the facts that their lines in the log have. Users
+ * What happens to requests and to the checks of an edge, in closed sets of words, and the facts that their lines in the log have. Users
  * rely on these words: docs/compatibility.md.
  */
 import type { TunnelEnd } from '../../http/proxy/tunnel.ts'
 
-/** What becomes of requests; docs/authproxy-request.md explains each. */
+/** What happens to requests; docs/authproxy-request.md explains each. */
 export const outcomes = [
   ...['forwarded', 'tunnelled', 'login', 'unauthenticated', 'saml', 'key-set', 'logo', 'probe'],
   ...['login-script', 'own-page', 'refused', 'failed', 'client-gone', 'cut'],
 ] as const
 
-/** What becomes of the checks of an edge, likewise. */
+/** What happens to the checks of an edge, likewise. */
 export const checkOutcomes = [
   ...['allowed', 'login', 'renewal', 'unauthenticated', 'refused', 'misrouted', 'probe'],
   ...['malformed', 'failed'],
@@ -68,6 +68,8 @@ export type OutcomeFacts = {
   readonly rule?: number | undefined
   readonly line?: number | undefined
   readonly why?: string
+  /** What a watched rule would have done, with `rule`, `line` and `why`. */
+  readonly would?: 'refuse' | 'login'
   /** Bytes from the client through a WebSocket. */
   readonly received?: number
   /** The answer to a login that has begun a session. */

@@ -39,17 +39,24 @@ export function askedPath(raw: string): AskedPath {
   return { ambiguous: false, decoded, folded: folded(decoded) }
 }
 
-/** A path that is read in one way, and is its own folded form but for capitals and the slash at its end. */
+/** A path that is read in one way, and is its own folded form except for capitals and the slash at its end. */
 const PLAIN = /^(?:\/[\w~-](?:[\w~.-]*[\w~-])?)*\/?$/
 
 /** The path of a rule out of text for which `pathRuleProblem` finds nothing. */
 export function pathRule(written: string): PathRule {
-  const { decoded, folded } = askedPath(written)
-  return { written, isFolder: written.endsWith('/'), decoded, folded }
+  const path = withoutMark(written)
+  const { decoded, folded } = askedPath(path)
+  return { written, isFolder: path === written && path.endsWith('/'), decoded, folded }
+}
+
+/** The path behind `= `, which marks a path that is no folder although it may end with a slash. */
+function withoutMark(written: string): string {
+  return written.startsWith('= ') ? written.slice(2) : written
 }
 
 /** What is wrong with the path of a rule, as the end of a sentence; undefined when nothing is. */
-export function pathRuleProblem(text: string): string | undefined {
+export function pathRuleProblem(written: string): string | undefined {
+  const text = withoutMark(written)
   if (!text.startsWith('/')) return 'a path begins with "/"'
   if (text.includes('*')) return 'a path has no wildcards; end it with "/" to mean all paths below'
   if (/[?#]/.test(text)) return 'no rule depends on the query; leave out "?" and "#"'
@@ -76,7 +83,7 @@ export function couldBeFor(rule: PathRule, { folded }: AskedPath): boolean {
 
 /** Whether a rule is for every path that another is for. */
 export function coversRule(rule: PathRule, other: PathRule): boolean {
-  if (rule.decoded === other.decoded) return true
+  if (rule.decoded === other.decoded) return rule.isFolder || !other.isFolder
   if (!rule.isFolder) return false
   return (
     other.decoded.startsWith(rule.decoded) ||

@@ -3,18 +3,27 @@
  * length of what a client sends.
  *
  * # Facts
- * - No rule reads the query but for `_method`, and HEAD is judged as GET.
+ * - No rule reads the query except `_method`, and HEAD is judged as GET.
  * - Where any rule restricts, a path that servers read in different ways is refused whatever it begins with; so is one that an
  *   application could take for a path of another rule (path-rule.ts), unless that rule lets the person in as well.
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
  *   (WordPress; `_HttpMethod` of Salesforce): then both methods have to be allowed. PHP takes a dot or a space in such a name for
  *   the underscore.
+ * - A person passes when the rules as written let them in, or the rules without the watched ones. So a watched rule opens nothing that
+ *   is closed without it. A request without a session passes by the rules as written alone.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { ownText } from '../../recent.ts'
 import { isOverride } from './foreign-names.ts'
-import { type AskedPath, askedPath, couldBeFor, isFor, type PathRule } from './path-rule.ts'
+import {
+  type AskedPath,
+  askedPath,
+  couldBeFor,
+  isFor,
+  type PathRule,
+  pathRule,
+} from './path-rule.ts'
 
 /** One member of `access`. */
 export interface AccessRule {
@@ -30,9 +39,11 @@ export interface AccessRule {
   readonly login: LoginNeeds | undefined
   /** The text for a person whom the rule refuses. */
   readonly message: string | undefined
+  /** Whether what the rule refuses passes, for a person who is signed in and whom the other rules let in. */
+  readonly watched: boolean
 }
 
-/** The people a rule allows: a word, or a list of descriptions of which one has to fit. */
+/** The people a rule allows: a word, or a list of descriptions one of which has to fit. */
 export type AllowedUsers = 'nobody' | 'anyone' | 'signed-in' | readonly Description[]
 
 /** Values by the name of an attribute, `users` for the subject. Each attribute has to have one of its values. */
@@ -58,6 +69,8 @@ export interface AccessRules {
   readonly otherRules: readonly ReadyRule[]
   /** The rules of paths that were asked for before: the same few paths come most of the time. */
   readonly rulesByPath: Map<string, RulesOfPath>
+  /** The rules without the watched ones; undefined when none is watched. */
+  readonly enforced: AccessRules | undefined
 }
 
 /** A rule in the two forms it can have among the candidates of a path. They are made once, so that paths share them. */
@@ -73,7 +86,7 @@ interface Candidate {
   readonly decides: boolean
   /** The descriptions of the rule; undefined when it has a word in their place. */
   readonly descriptions: ReadonlyArray<readonly Needed[]> | undefined
-  readonly allowed: AccessVerdict
+  readonly allowed: Decision
 }
 
 /** One of the patterns is to fit one of the values of an attribute. */
@@ -115,11 +128,17 @@ export interface Person {
   readonly authnContext?: string | undefined
 }
 
+/** What the rules say. `would` is what they would say if none were watched, where that is worse for the client. */
+export type AccessVerdict = Decision & { readonly would?: WatchedDecision | undefined }
+
+/** What a watched rule would do to a request that passes, or is only led to a login. */
+export type WatchedDecision = Extract<Decision, { verdict: 'refused' | 'ambiguous' | 'step-up' }>
+
 /** `rule` is the one that decided; undefined when none is for the request. */
-export type AccessVerdict =
+type Decision =
   | { readonly verdict: 'allowed'; readonly rule: AccessRule }
   /** The person has to sign in first. */
-  | { readonly verdict: 'login'; readonly rule: AccessRule }
+  | { readonly verdict: 'login'; readonly rule: AccessRule | undefined }
   /** The login is too old, or of another context. */
   | { readonly verdict: 'step-up'; readonly rule: AccessRule; readonly because: 'age' | 'context' }
   | {
@@ -137,8 +156,11 @@ export type AccessVerdict =
 /** The verdicts that a new login does not change. */
 export type AccessRefusal = Extract<AccessVerdict, { verdict: 'refused' | 'ambiguous' }>
 
-/** The rules out of a list that has at least one. */
-export function accessRules(rules: readonly AccessRule[]): AccessRules {
+/** The rules out of a list. With `otherwise: 'watch'`, also what no rule is for passes for a person who is signed in. */
+export function accessRules(
+  rules: readonly AccessRule[],
+  otherwise: 'always' | 'watch' = 'always',
+): AccessRules {
   const plain = ({ allow, login, methods }: AccessRule) =>
     allow === 'signed-in' && login === undefined && methods === undefined
   const all = rules.some(rule => plain(rule) && rule.path.written === '/')
@@ -153,7 +175,31 @@ export function accessRules(rules: readonly AccessRule[]): AccessRules {
     byFirstName: new Map([...names].map(name => [name, of(name)])),
     otherRules: of(''),
     rulesByPath: new Map(),
+    enforced: enforcedOf(rules, otherwise),
   }
+}
+
+function enforcedOf(rules: readonly AccessRule[], otherwise: 'always' | 'watch') {
+  if (otherwise === 'always' && !rules.some(({ watched }) => watched)) return undefined
+  const rest = rules.filter(({ watched }) => !watched)
+  if (otherwise === 'always') return accessRules(rest)
+  // They are asked about people who are signed in, and a rule for visitors restricts nothing for these.
+  const forPeople = rest.map(rule => {
+    return rule.allow === 'anyone' ? ({ ...rule, allow: 'signed-in' } as const) : rule
+  })
+  return accessRules([...forPeople, ALL_SIGNED_IN])
+}
+
+/** Stands behind the enforced rules where all others are only watched. */
+const ALL_SIGNED_IN: AccessRule = {
+  number: 0,
+  line: undefined,
+  path: pathRule('/'),
+  methods: undefined,
+  allow: 'signed-in',
+  login: undefined,
+  message: undefined,
+  watched: false,
 }
 
 function readyRule(rule: AccessRule): ReadyRule {
@@ -183,6 +229,28 @@ export function judgeAccess(
   wanted: AccessQuestion,
   { person, now }: { readonly person: Person | undefined; readonly now: Milliseconds },
 ): AccessVerdict {
+  const written = judgeWritten(access, wanted, person, now)
+  if (access.enforced === undefined || written.verdict === 'allowed') return written
+  // The login of a person whom a watched rule may refuse is any login.
+  if (written.verdict === 'login') {
+    return written.rule?.watched ? { verdict: 'login', rule: undefined } : written
+  }
+  const enforced = judgeWritten(access.enforced, wanted, person, now)
+  const isStepUp = written.verdict === 'step-up'
+  if (enforced.verdict === 'refused' || enforced.verdict === 'ambiguous') {
+    return isStepUp ? written : enforced
+  }
+  // Whatever the enforced rules say: no request without a session passes by them.
+  if (person === undefined) return { verdict: 'login', rule: undefined, would: written }
+  return isStepUp && enforced.verdict === 'step-up' ? enforced : { ...enforced, would: written }
+}
+
+function judgeWritten(
+  access: AccessRules,
+  wanted: AccessQuestion,
+  person: Person | undefined,
+  now: Milliseconds,
+): Decision {
   const { ambiguous, candidates } = rulesOf(access, wanted.path)
   if (ambiguous) return { verdict: 'ambiguous', rule: undefined, because: 'path' }
   const verdict = verdictAmong(candidates, wanted.method, person, now)
@@ -196,8 +264,8 @@ export function judgeAccess(
 }
 
 /**
- * Whether a method of a path is open to no person at all: no rule is for it, one lets no person in, or an application could take the
- * path for such a one.
+ * Whether a method of a path is open to no person at all: no rule is for it, one lets no person in, or an application could take
+ * the path for one of those.
  */
 export function isClosed(access: AccessRules, method: string, path: string): boolean {
   const { ambiguous, candidates } = rulesOf(access, path)
@@ -247,7 +315,7 @@ function verdictAmong(
   method: string,
   person: Person | undefined,
   now: Milliseconds,
-): AccessVerdict {
+): Decision {
   let stricter: AccessRule | undefined
   for (const candidate of candidates) {
     const { rule, decides } = candidate
@@ -266,7 +334,7 @@ function verdictOf(
   { rule, descriptions, allowed }: Candidate,
   person: Person | undefined,
   now: Milliseconds,
-): AccessVerdict {
+): Decision {
   const { allow, login } = rule
   if (allow === 'nobody') return { verdict: 'refused', rule, because: 'nobody' }
   if (allow === 'anyone') return allowed
@@ -350,7 +418,7 @@ export function wantedBy(
 const NONE: readonly string[] = []
 const MOST_NAMED = 10
 
-/** The methods that fields and query of a request name besides that of its first line, each once. */
+/** The methods that fields and query of a request name apart from that of its first line, each once. */
 export function namedMethods(fields: Fields, query: string | undefined): readonly string[] {
   let named = query === undefined ? undefined : methodsInQuery(query)
   const { flat } = fields
@@ -405,5 +473,6 @@ export function neededText(allow: AllowedUsers): readonly string[] {
 /** Where a rule stands, for people: `rule 3, line 17`. */
 export function placeOfRule(rule: AccessRule | undefined): string {
   if (rule === undefined) return 'no rule'
+  if (rule === ALL_SIGNED_IN) return 'accessEnforce: watch'
   return rule.line === undefined ? `rule ${rule.number}` : `rule ${rule.number}, line ${rule.line}`
 }

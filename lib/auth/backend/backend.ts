@@ -287,7 +287,7 @@ function until(source: Source, closing: AbortSignal): Source {
 }
 
 /**
- * The authorities (PEM) that may have signed the backend's certificate, besides the well-known ones. Throws a Failure when
+ * The authorities (PEM) that may have signed the backend's certificate, in addition to the well-known ones. Throws a Failure when
  * their file is of no use.
  */
 export function targetAuthorities({ targetCertificates: file }: Config): readonly string[] {

@@ -17,12 +17,12 @@ import { loadConfig } from '../config/loading/load-config.ts'
 import { readMethod } from '../config/setting-access.ts'
 import type { LogJudge } from '../features/feature.ts'
 import { features } from '../features.ts'
-import { trialLines, tryRequest } from '../gate/trial.ts'
+import { trialLines, tryRequest, withoutWatching } from '../gate/trial.ts'
 import { instanceOf, placeOptions } from './arguments.ts'
 
 export const access = {
   name: 'authproxy access',
-  usage: ['[INSTANCE] [OPTION]... PATH', '[INSTANCE] [OPTION]... --log FILE'],
+  usage: ['[INSTANCE] [OPTION]... PATH', '[INSTANCE] [OPTION]... --log FILE [--suggest]'],
   about:
     'Says what the rules under `access` make of a request, with rule, line and reason; or judges the requests of a log by the rules of a file that is not in force yet.',
   commands: { access: { operands: '[INSTANCE] [PATH]', summary: '' } },
@@ -53,6 +53,7 @@ export const access = {
       value: 'FILE',
       help: 'judge the requests of a log, `-` for standard input: who would newly be refused, who newly let in',
     },
+    suggest: { help: 'with --log: write rules that allow the use in the log' },
   },
   notes: `Exit status: 0 the request passes, or the log was read; 1 it does not pass;
 2 wrong usage; 78 wrong configuration.
@@ -84,6 +85,9 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
   if ((path === undefined) === (options.log === undefined)) {
     throw new WrongUsage('name a PATH such as /admin/x, or a log by --log')
   }
+  if (options.suggest && options.log === undefined) {
+    throw new WrongUsage('--suggest needs a log: name it by --log')
+  }
   const who = options.groups ?? options.attribute[0] ?? options.context
   if (options.user === undefined && who !== undefined) {
     throw new WrongUsage(
@@ -103,15 +107,22 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
     throw new WrongUsage(`--attribute: no attribute has the name ${quoteText(name)}; ${mend}`)
   }
   if (options.log !== undefined) {
-    const [judgeLog] = features.flatMap(({ judgeLog }) => judgeLog ?? [])
-    if (judgeLog === undefined) throw new WrongUsage('--log: this program was made without it')
-    return judge(await judgeLog(loaded.value), options.log)
+    const [read] = features.flatMap(({ judgeLog, suggestRules }) => {
+      return (options.suggest ? suggestRules : judgeLog) ?? []
+    })
+    if (read === undefined) throw new WrongUsage('--log: this program was made without it')
+    return judge(await read(loaded.value), options.log)
   }
   const now = systemClock.now()
   const [asked = ''] = (path ?? '').split('?', 1)
   const trial = { method: options.method, path: asked, person: personOf(options, now), now }
   const verdict = tryRequest(loaded.value, trial)
-  await print(`${trialLines(trial, verdict).map(printable).join('\n')}\n`)
+  const lines = [...trialLines(trial, verdict)]
+  if (loaded.value.access?.enforced !== undefined) {
+    const enforced = tryRequest(withoutWatching(loaded.value), trial)
+    lines.push('', 'if no rule were only watched:', ...trialLines(trial, enforced))
+  }
+  await print(`${lines.map(printable).join('\n')}\n`)
   return verdict.is === 'passes' || verdict.is === 'own' ? exitCodes.success : exitCodes.failure
 }
 

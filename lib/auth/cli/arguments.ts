@@ -58,6 +58,7 @@ const core = {
       readsTheRest: true,
       summary: 'end all sessions of a user (sessions end --user NAME)',
     },
+    import: { readsTheRest: true, summary: 'translate the variables of saml-auth-proxy' },
     'dev-idp': { readsTheRest: true, summary: 'run an identity provider for development' },
     demo: { readsTheRest: true, summary: 'try everything out on this machine' },
   },
@@ -114,6 +115,6 @@ export function instanceOf({
     return { instance, file, configDirectory: options['config-dir'] }
   }
   throw new WrongUsage(
-    `${quoteText(instance)} is no name of an instance: letters, digits, ".", "_", "-"`,
+    `${quoteText(instance)} is not a name of an instance: letters, digits, ".", "_", "-"`,
   )
 }

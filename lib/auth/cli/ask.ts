@@ -23,7 +23,7 @@ export async function askInstance(
   const code = await printAnswer(lockOf(configPath), request, complain)
   if (code === 'forbidden') {
     throw serviceNotAsked(
-      `The instance ${instance} answers its own user and root alone: try it with sudo.`,
+      `The instance ${instance} answers only its own user and root: try it with sudo.`,
     )
   }
   if (code !== undefined) return code

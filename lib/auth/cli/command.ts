@@ -76,7 +76,7 @@ export async function command(line: Line): Promise<number> {
   }
 }
 
-/** Runs the daemon until it is told to stop; `load` loads the configuration again. */
+/** Runs the daemon until it receives a signal to stop; `load` loads the configuration again. */
 async function serveInstance(
   { value: config, from }: UsableConfig,
   load: () => Promise<LoadedConfig>,

@@ -16,7 +16,7 @@ export const sessions = {
   name: 'authproxy sessions',
   usage: ['end --user NAME [INSTANCE] [OPTION]...'],
   about:
-    'Ends sessions of a running instance. They are in cookies of browsers, so that there is no list of them; the list of those that have ended is kept beside the dynamic configuration.',
+    'Ends sessions of a running instance. They are in cookies of browsers, so there is no list of them; the list of those that have ended is kept beside the dynamic configuration.',
   commands: {
     help: { summary: 'print this text; the default' },
     end: {
@@ -30,7 +30,7 @@ export const sessions = {
       value: 'NAME',
       of: ['end'],
       read: readUser,
-      help: 'the user, as the log and X-Authproxy-User say; capitals make no difference',
+      help: 'the user, as in the log and X-Authproxy-User, in upper or lower case',
     },
   },
   notes: `Exit status: 0 the sessions have ended, 1 they have not, or may come back

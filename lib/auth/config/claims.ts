@@ -87,7 +87,7 @@ export const claims: readonly Claim[] = TABLE.trim()
     }
   })
 
-/** Entra sends a link in place of groups when there are more than 150. */
+/** Entra sends a link instead of groups when there are more than 150. */
 const OVERAGE = ['http://schemas.microsoft.com/claims/groups.link', 'groups.link']
 
 /** The claims in force. The aliases of the configuration come before the known ones. */

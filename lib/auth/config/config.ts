@@ -60,10 +60,10 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
       scope: tokenScope(token),
     })),
     /** The rules; undefined when all who are signed in may do everything. */
-    access: accessOf(values.access, index => lineOf?.(['access', index])),
+    access: accessOf(values, index => lineOf?.(['access', index])),
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
-    /** Whether a person who is refused is told whom the rule lets in. */
+    /** Whether a person who is refused sees whom the rule lets in. */
     accessTell: values.accessTell,
     configPath,
     saml: {

@@ -94,7 +94,8 @@ export function fieldNameProblem(name: string): string | undefined {
     return 'a name has letters, digits and single hyphens, at most 64; servers drop or mistake others'
   }
   const plain = name.toLowerCase()
-  if (isIdentityField(name)) return 'X-Authproxy- is for the fields of our own; choose another name'
+  if (isIdentityField(name))
+    return 'X-Authproxy- is reserved for the fields of authproxy; choose another name'
   const family = foreignName(name)?.family
   if (family !== undefined && family !== 'identity' && family !== 'override') {
     return 'this name tells how a request came or which path it is for, and is overwritten'

@@ -15,8 +15,8 @@ export const authproxyManual: SettingFile = {
   introduction: [
     heading('Description'),
     'Each instance of authproxy has a configuration of its own: the file `/etc/authproxy/INSTANCE.yaml`, another one named by `--config`, or the environment.',
-    'The environment is used alone when it is complete: `AUTHPROXY_DOMAIN`, `AUTHPROXY_PROXY_LISTEN_ADDRESS`, `AUTHPROXY_PROXY_TARGET_URL`, and `AUTHPROXY_IDP_METADATA_URL` or `AUTHPROXY_IDP_METADATA_FILE`. Otherwise the file is used alone; the two are never merged, and the start says which of them counts and what was missing. Each setting names its variable; lists are separated by commas.',
-    'The file is YAML 1.2 in UTF-8, indented with spaces. Unknown settings are errors. `sudo -u authproxy authproxy INSTANCE --check-config` tells everything that is wrong at once, each problem with its line, and ends with 78 if there is any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays. Each setting says whether a change needs a reload or a restart; a new `proxy.targetURL` waits with a new `domain` or `proxy.listenAddress`.',
+    'The environment is used alone when it is complete: `AUTHPROXY_DOMAIN`, `AUTHPROXY_PROXY_LISTEN_ADDRESS`, `AUTHPROXY_PROXY_TARGET_URL`, and `AUTHPROXY_IDP_METADATA_URL` or `AUTHPROXY_IDP_METADATA_FILE`. Otherwise the file is used alone; the two are never merged, and the log says at the start which of them is used and what was missing. Each setting names its variable; lists are separated by commas.',
+    'The file is YAML 1.2 in UTF-8, indented with spaces. Unknown settings are errors. `sudo -u authproxy authproxy INSTANCE --check-config` lists all problems with their lines, and exits with 78 if there are any. On SIGHUP the file is read again; one with problems is not taken, and the running configuration stays. Each setting says whether a change needs a reload or a restart; a new `proxy.targetURL` waits with a new `domain` or `proxy.listenAddress`.',
     heading('Values'),
     entry(
       'duration',
@@ -35,7 +35,7 @@ proxy:
   targetURL: http://127.0.0.1:3000
   trustedProxies: [127.0.0.1]`),
     'At the identity provider: entity ID `https://app.example.org/saml/metadata`, ACS `https://app.example.org/saml/acs`, logout `https://app.example.org/saml/slo`, NameID format transient; or the document at `https://app.example.org/saml/metadata.xml`. It should send `email`, `sAMAccountName` or a NameID that is not empty.',
-    'The edge in front has to preserve Host, to overwrite X-Forwarded-Proto with `https`, and to take fields of the size of `session.cookieSize` and more.',
+    'The edge in front has to preserve Host, to overwrite X-Forwarded-Proto with `https`, and to accept fields of the size of `session.cookieSize` and more.',
   ],
   end: [
     heading('Files'),

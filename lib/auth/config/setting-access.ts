@@ -4,7 +4,7 @@
 
 import { METHODS as known } from 'node:http'
 import { mismatch, nearestName, type ReadResult, readResult } from '../../config/reading.ts'
-import { duration } from '../../config/setting-kinds.ts'
+import { duration, oneOf } from '../../config/setting-kinds.ts'
 import {
   groupKind,
   type Kind,
@@ -47,7 +47,7 @@ export function readMethod(found: unknown): ReadResult<string> {
   if (METHODS.includes(found)) return readResult(found)
   const upper = found.toUpperCase()
   if (METHODS.includes(upper)) {
-    return mismatch(found, A_METHOD, `methods have capitals; write ${upper}`)
+    return mismatch(found, A_METHOD, `methods are in upper case; write ${upper}`)
   }
   const near = nearestName(upper, METHODS)
   return mismatch(found, A_METHOD, near === undefined ? undefined : `did you mean ${near}?`)
@@ -113,14 +113,17 @@ const message: Kind<string> = kind({ name: 'text', json: string }, found => {
   return isLine ? readResult(found) : mismatch(found, 'a line of text of at most 500 characters')
 })
 
+/** Whether what a rule refuses is refused. */
+export const enforcement = oneOf('always', 'watch')
+
 export const access = listOfGroups(
   'list of rules',
   {
     path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
-      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path. It is compared letter by letter after decoding once, capitals included, without wildcards.',
+      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path, and so does any path after `= `: `= /` is the start page alone. It is compared exactly, with case, after decoding once, and without wildcards.',
     ),
     methods: optionalSetting(listOf(method, 'methods'), 'all').says(
-      'Methods the rule is for, in capitals. HEAD goes with GET.',
+      'Methods the rule is for, in upper case. HEAD goes with GET.',
     ),
     allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
       '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
@@ -132,28 +135,38 @@ export const access = listOfGroups(
     message: optionalSetting(message).says(
       'A line that a person who is refused reads on the page, in whatever language you write it.',
     ),
+    enforce: optionalSetting(enforcement, 'what `accessEnforce` says').says(
+      'With `watch`, what this rule refuses is judged by the other rules instead, and counted and logged (`would`). Without a session nothing passes by it, so `allow: anyone` excludes it. A rule that is enforced must say who may use the path meanwhile.',
+    ),
   },
   'access:\n  - path: /metrics/\n    allow: nobody\n  - path: /admin/\n    methods: [POST, PUT, PATCH, DELETE]\n    allow:\n      - groups: [ops, admins]\n        department: [IT, "Site *"]\n      - users: [root@example.org]\n    login: { maxAge: 15m, context: mfa }\n    message: Ask ops@example.org for the group "ops".\n  - path: /\n    allow: signed-in',
 ).says(
   'Who may do what: the first rule whose path and method match decides. When no rule matches, the request is refused. Without `access`, all who are signed in may do everything. A reload applies it. `docs/access-rules.md` has examples; `authproxy access` tries them out.',
   '`passthroughPaths` and `passthroughTokens` are judged before, and pass whatever the rules say.',
-  'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by capitals, accents, a slash at its end or the like.',
+  'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by case, accents, a slash at its end or the like.',
 )
+
+interface AccessValues {
+  readonly access: ValuesOf<typeof access>
+  readonly accessEnforce: 'always' | 'watch'
+}
 
 /** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */
 export function accessOf(
-  values: ValuesOf<typeof access>,
+  { access: values, accessEnforce: otherwise }: AccessValues,
   lineOf: (index: number) => number | undefined,
 ): AccessRules | undefined {
   if (values.length === 0) return undefined
   return accessRules(
-    values.map(({ path, methods, ...rule }, index) => ({
+    values.map(({ path, methods, enforce = otherwise, ...rule }, index) => ({
       ...rule,
       number: index + 1,
       line: lineOf(index),
       path: pathRule(path),
       methods: methods && new Set(methods),
+      watched: enforce === 'watch',
     })),
+    otherwise,
   )
 }
 

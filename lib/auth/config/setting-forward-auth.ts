@@ -76,7 +76,7 @@ export const forwardAuth = group(
     secretFile: optionalSetting(secretPlace, 'none')
       .needs('forwardAuth.listenAddress')
       .says(
-        'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+        'File with a secret of at least 16 characters that the edge has to send in `X-Authproxy-Edge-Secret`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end is ignored.',
       ),
     hosts: setting(listOf(domain, 'host names'), [])
       .needs('forwardAuth.listenAddress')

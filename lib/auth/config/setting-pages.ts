@@ -91,7 +91,7 @@ export const pages = group(
       'Logo above each page: a file of at most 256 KiB that ends with `.svg`, `.png`, `.jpg`, `.jpeg` or `.webp`. It is read at start and on reload, and answered at `/__authproxy/logo`, without a login; the backend no longer gets requests for that path.',
     ),
     colour: setting(colourOn('light'), '#0b57a4').says(
-      'Colour of links and buttons on light ground, as `"#rrggbb"` between quotes. A colour in which text is hard to read is refused.',
+      'Colour of links and buttons on a light background, as `"#rrggbb"` between quotes. A colour in which text is hard to read is refused.',
     ),
     colourDark: setting(colourOn('dark'), '#8ac0ff').says(
       'Colour of links and buttons for people who prefer dark pages.',

@@ -23,7 +23,7 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { access, method, rulePath } from './setting-access.ts'
+import { access, enforcement, method, rulePath } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
 import { identityToken } from './setting-identity-token.ts'
 import {
@@ -129,9 +129,9 @@ export const settings = group('', {
         'The SHA-256 of the token in hexadecimal: what `printf %s TOKEN | sha256sum` prints. Take a token that cannot be guessed, such as that of `openssl rand -hex 32`; digests of words that are guessed first are refused.',
       ),
       tokenFile: optionalSetting(secretPlace).says(
-        'File with the token, in place of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count. Files are read again at each reload.',
+        'File with the token, instead of `token`: a path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end is ignored. Files are read again at each reload.',
       ),
-      sha256File: optionalSetting(secretPlace).says('File with the SHA-256, in place of `sha256`.'),
+      sha256File: optionalSetting(secretPlace).says('File with the SHA-256, instead of `sha256`.'),
       expires: optionalSetting(moment, 'never').says(
         'The day, or the moment, after which the token is refused: `2030-12-31`, to its end in UTC, or `2030-12-31T12:00:00+01:00`.',
       ),
@@ -139,10 +139,10 @@ export const settings = group('', {
         'Paths the token is for, compared as those of `access`: one that ends with `/` means all below. A path that servers read in different ways never matches.',
       ),
       methods: optionalSetting(listOf(method, 'methods'), 'all').says(
-        'Methods the token is for, in capitals. HEAD goes with GET.',
+        'Methods the token is for, in upper case. HEAD goes with GET.',
       ),
       clients: optionalSetting(listOf(network, 'networks'), 'all').says(
-        'Networks of the clients that may use the token. The address is that of the client as far as `proxy.trustedProxies` let it be known.',
+        'Networks of the clients that may use the token. The address is that of the client, as `proxy.trustedProxies` decides.',
       ),
     },
     'passthroughTokens:\n  - name: monitoring\n    sha256: THE-64-DIGITS-OF-SHA256SUM\n    expires: 2030-12-31',
@@ -153,6 +153,11 @@ export const settings = group('', {
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),
+  accessEnforce: setting(enforcement, 'always')
+    .noEffectWithout('access')
+    .says(
+      'Whether rules of `access` are enforced that do not say it themselves (`enforce`). With `watch`, persons who are signed in pass whatever these rules say, also where no rule matches; what enforcing would do is counted and logged. Then a rule with `allow: anyone` needs `enforce: always`.',
+    ),
   cors: setting(oneOf('refuse', 'pass'), 'refuse').says(
     'What happens to CORS preflights, the OPTIONS requests by which browsers ask whether a page of another origin may call the application. `refuse` answers 401, so such a page can make only simple calls. `pass` sends them to the application without identity, cookies or credentials. The call itself needs a session as always.',
     'Only a genuine preflight passes: with `Origin` and `Access-Control-Request-Method`, without content, for an unambiguous path, and where the rules of `access` let some person use that method.',
@@ -175,7 +180,7 @@ export const settings = group('', {
         'The address to listen on, another one for every instance. A port alone (`8080`) means all addresses of the machine: then only a packet filter keeps clients from going past the edge.',
       ),
     targetURL: requiredSetting(origin, 'name the backend, such as http://127.0.0.1:3000').says(
-      'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend has to be reachable through this service alone, because it believes the identity headers.',
+      'The backend, as an origin: scheme, host and port. It must not lead back to this service. The backend must be reachable only through this service, because it believes the identity headers.',
     ),
     targetDisableSSLVerify: setting(boolean, false)
       .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
@@ -191,13 +196,13 @@ export const settings = group('', {
     targetServerName: optionalSetting(serverName, 'the host of `targetURL`')
       .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
       .says(
-        'The name that is asked for in TLS (SNI) and that the backend’s certificate has to be for, where that is another than the host of `targetURL`: a backend that is reached by its address, or one of several behind one.',
+        'The name for TLS (SNI and the backend’s certificate) if it differs from the host of `targetURL`: for a backend that is reached by its address, or one of several behind one.',
       ),
     targetClientCertificate: optionalSetting(absolutePath, 'none')
       .needs('proxy.targetClientKey')
       .noEffectWithout('proxy.targetURL', { scheme: 'https' }, WITHOUT_TLS)
       .says(
-        'PEM file with the certificate that a backend is shown that asks for one (mutual TLS), and those between it and its authority. It is read again when it changes, with its key; new connections then show the new one.',
+        'PEM file with the certificate for a backend that asks for one (mutual TLS), and those between it and its CA. It is read again when it changes, with its key; new connections then show the new one.',
       ),
     targetClientKey: optionalSetting(secretPlace, 'none')
       .needs('proxy.targetClientCertificate')
@@ -215,7 +220,10 @@ export const settings = group('', {
       'Peers whose X-Forwarded-For is believed: the edge in front. Name exact addresses or narrow networks. The first forwarded address is the client’s.',
     ),
     proxyProtocol: setting(boolean, false)
-      .needs('proxy.trustedProxies', 'name the load balancer there, which alone may begin so')
+      .needs(
+        'proxy.trustedProxies',
+        'name the load balancer there: only its connections may begin with it',
+      )
       .says(
         'Whether connections of `trustedProxies` begin with the PROXY protocol, version 2, by which a load balancer for TCP names its client. Every connection of these peers then has to; others may not. `X-Forwarded-For` is believed when the client named so is itself one of `trustedProxies`. Leave it off for an edge that speaks HTTP and sends `X-Forwarded-For`.',
       ),
@@ -240,7 +248,7 @@ export const settings = group('', {
       valueFile: optionalSetting(secretPlace, 'none')
         .needs('backendCredential.field')
         .says(
-          'File with the value: at least 16 characters of visible ASCII without spaces, such as those of `openssl rand -hex 32`. A path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end does not count.',
+          'File with the value: at least 16 characters of visible ASCII without spaces, such as those of `openssl rand -hex 32`. A path, or `credential:NAME` for a credential of systemd (`LoadCredential=`). A line break at its end is ignored.',
           'It is read again when it changes. A value that cannot be used changes nothing; the log says so. At the start and at a reload it is an error.',
         ),
     },
@@ -296,10 +304,10 @@ export const settings = group('', {
       [],
       'identity:\n  groups: ["app-*", "cn=staff,*"]',
     ).says(
-      'Groups that are kept, `*` for any text, letter by letter as in the rules of `access`: capitals count. All are kept when the list is empty.',
+      'Groups that are kept; `*` stands for any text. As in the rules of `access`, case matters. All are kept when the list is empty.',
     ),
     groupForm: setting(oneOf('whole', 'name'), 'whole').says(
-      'Form of the groups that are kept. `name` keeps the common name alone: `cn=staff,ou=groups` becomes `staff`.',
+      'Form of the groups that are kept. `name` keeps only the common name: `cn=staff,ou=groups` becomes `staff`.',
     ),
     stripDomains: setting(
       listOf(text, 'domain names'),
@@ -313,7 +321,7 @@ export const settings = group('', {
       'authproxy',
       'identity:\n  names:\n    - webauth\n    - field: X-Team\n      from: [department, organisation]\n    - { field: X-Roles, from: roles, form: list, separator: "|" }',
     ).says(
-      'Names of the headers in which the application reads who asks. `authproxy`: `X-Authproxy-User` and others. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. For several, or your own headers, write a list; then `authproxy` is sent only if the list has it.',
+      'Names of the headers from which the application reads who is asking. `authproxy`: `X-Authproxy-User` and others. `remote`: `Remote-User`, `Remote-Groups`, `Remote-Name`, `Remote-Email`. `auth-request`: `X-Auth-Request-User`, `-Email`, `-Groups`, `-Preferred-Username`, as oauth2-proxy names them. `webauth`: `X-WEBAUTH-USER`, `-NAME`, `-EMAIL`, `-GROUPS`, as Grafana and Gitea know them. For several, or your own headers, write a list; then `authproxy` is sent only if the list has it.',
       'Your own header has a name (`field`) and what it carries (`from`): `user`, which is what `X-Authproxy-User` carries, or names of attributes; the first that has a value counts. `form` is `list` (values with `separator` between them, one of `, ; | :` and the space), `json` (a list in JSON, in ASCII), or `first` (only the first value). Lists such as `groups` are a `list` by default, all else is `first`.',
       'Headers of all these names, and your own, are removed from what clients send, in every spelling. Names of HTTP and of proxies are refused. In the groups of `webauth` spaces are percent-encoded as well, because Grafana splits there.',
     ),
@@ -323,7 +331,7 @@ export const settings = group('', {
       'identity:\n  rename: /etc/authproxy/groups.txt',
     ).says(
       'File that gives names to groups, for identity providers that send an ID or a distinguished name. Each line has what is sent, a tab or ` => `, and the name. Case is ignored in what is sent. Rules of `access`, `identity.groups` and the application see the names. A group that is not in the file stays as it was sent, but is left out if it is called like a name in the file.',
-      'The file is read again within a second when it changes, and counts for logins from then on; sessions keep the names of their login. A file with a mistake changes nothing; the log and `authproxy status` name the line. At the start a mistake is an error.',
+      'The file is read again within a second when it changes, and is used for logins from then on; sessions keep the names of their login. A file with a mistake changes nothing; the log and `authproxy status` name the line. At the start a mistake is an error.',
     ),
     encoding: setting(oneOf('utf8', 'percent'), 'utf8').says(
       'Encoding of values for the backend: UTF-8, in which only control characters (line breaks and NUL among them) and the commas within the members of lists are percent-encoded; or `percent`, which encodes everything but visible ASCII and spaces, and `%` itself.',
@@ -342,14 +350,14 @@ export const settings = group('', {
     ),
   }),
 
-  saml: group('How logins are asked for and judged.', {
+  saml: group('How logins are requested and checked.', {
     nameIDFormat: optionalSetting(
       text,
       '`urn:oasis:names:tc:SAML:2.0:nameid-format:transient`',
     ).says('The format of NameID that is asked for; with `none` the identity provider chooses.'),
     idpInitiated: setting(boolean, false).says(
       'Whether logins begun at the identity provider are accepted. A user with an account there can have others signed in under it, so leave it off where it is not needed.',
-      'Their RelayState may be a path or an address of this host, where the user arrives then: also in capitals, with `http:`, with spaces or letters beyond ASCII, or percent-encoded as a whole. Anything else leads to `/`, and the log says so.',
+      'Their RelayState may be a path or an address of this host, where the user arrives then: also in upper case, with `http:`, with spaces or letters beyond ASCII, or percent-encoded as a whole. Anything else leads to `/`, and the log says so.',
     ),
     forceAuthn: setting(boolean, false).says(
       'Whether the identity provider must have the user log in again each time.',
@@ -383,7 +391,7 @@ export const settings = group('', {
       duration('10m', '30d'),
       'none: the identity provider decides',
     ).says(
-      'After what time the identity provider is to fetch our metadata again: its `cacheDuration`. Set it to less than half of `keys.overlap`, or the identity provider may not know a new key when signing switches to it.',
+      'How long the identity provider may use our metadata before it fetches it again: the `cacheDuration`. Set it to less than half of `keys.overlap`, or the identity provider may not know a new key when signing switches to it.',
     ),
     signMetadata: setting(boolean, false).says(
       'Whether our own metadata is signed, with the key that signs requests. The identity provider has to know its certificate already for that to mean anything, and has to be given the new one after `authproxy rotate-keys`.',
@@ -422,7 +430,7 @@ export const settings = group('', {
         .noEffectWithout('state.url')
         .noEffectWithout('state.url', { tls: true }, 'the store is reached without TLS (redis://)')
         .says(
-          'PEM file with the authorities that the certificate of the store has to come from, with `rediss://`.',
+          'PEM file with the CAs that may have issued the certificate of the store, with `rediss://`.',
         ),
       sentinels: setting(listOf(sentinel, 'sentinels'), [])
         .needsRestart('state')
@@ -493,21 +501,21 @@ export const settings = group('', {
     head: setting(size('8K', '4M'), '1M')
       .needsRestart()
       .says(
-        'Most bytes of the head of a request; more is 431. In it, the target has 64 KiB at most (414), and Connection and similar headers together 8 KiB (431).',
+        'Maximum bytes of the head of a request; more is 431. In it, the target has 64 KiB at most (414), and Connection and similar headers together 8 KiB (431).',
       ),
     fields: setting(integer(20, 2000, 'a number of fields'), 900)
       .needsRestart()
       .says(
-        'Most header lines of a request; more is 431. Node servers ignore lines after the thousandth without an error.',
+        'Maximum number of header lines of a request; more is 431. Node servers ignore lines after the thousandth without an error.',
       ),
     responseHead: setting(size('8K', '4M'), '256K').says(
-      'Most bytes of the head of a backend’s response.',
+      'Maximum bytes of the head of a backend’s response.',
     ),
     connections: setting(integer(10, 1_000_000, 'a number of connections'), 10_000)
       .needsRestart()
-      .says('Most connections of clients.'),
+      .says('Maximum number of connections of clients.'),
     backendConnections: setting(integer(1, 100_000, 'a number of connections'), 512).says(
-      'Most connections to the backend for requests with a session or a passthrough token, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again. Requests on passthrough paths have connections of their own, half as many of each kind.',
+      'Maximum number of connections to the backend for requests with a session or a passthrough token, not counting WebSockets. Further requests wait. Requests that last longer than a second may have as many again. Requests on passthrough paths have connections of their own, half as many of each kind.',
     ),
   }),
   admin: group('Health, readiness and figures, on a listener of their own.', {

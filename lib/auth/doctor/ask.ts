@@ -17,7 +17,7 @@ import type { KeyAndCertificate } from '../../http/server/options.ts'
 
 /** The ways in which reaching a server can differ from the default. */
 export interface Reach {
-  /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
+  /** Certificates (PEM) of authorities that are trusted in addition to the well-known ones. */
   readonly ca?: readonly string[]
   /** False accepts any certificate. */
   readonly verify?: boolean
@@ -130,7 +130,7 @@ async function send(
   const answer = await client.upgrade(asked)
   if ('content' in answer) return answer
   answer.transport.destroy()
-  throw new Error('the server opened a WebSocket in place of this instance')
+  throw new Error('the server opened a WebSocket instead of this instance')
 }
 
 async function textOf(content: Source): Promise<string> {
@@ -153,7 +153,7 @@ export function seeCertificate(server: {
   readonly address: string
   readonly port: number
   readonly host: string
-  /** Certificates (PEM) of authorities that are trusted besides the well-known ones. */
+  /** Certificates (PEM) of authorities that are trusted in addition to the well-known ones. */
   readonly ca?: readonly string[] | undefined
 }): Promise<SeenCertificate | string> {
   const { address, port, host, ca = [] } = server

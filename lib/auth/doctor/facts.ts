@@ -35,7 +35,7 @@ export interface Examination {
   readonly random: (size: number) => Buffer
   /** The resolver; the system's unless given. */
   readonly lookup?: Lookup
-  /** Certificates (PEM) of authorities that are trusted besides those of the system. */
+  /** Certificates (PEM) of authorities that are trusted in addition to those of the system. */
   readonly ca?: readonly string[]
 }
 

@@ -30,6 +30,8 @@ export interface Feature {
   readonly warnings?: (config: Config, from: string) => Promise<readonly string[]>
   /** Judges the lines of a log by the rules of a configuration. */
   readonly judgeLog?: (config: Config) => Promise<LogJudge>
+  /** Suggests rules for the use in a log. */
+  readonly suggestRules?: () => Promise<LogJudge>
   /** Opens the state that instances share. Throws a Failure when it cannot. */
   readonly shareState?: (config: StateConfig, parts: StateParts) => Promise<SharedState>
   /** Makes the listener for the checks of an edge; undefined when the settings name none. */
@@ -41,7 +43,7 @@ export interface Feature {
 
 export type UsableConfig = Extract<LoadedConfig, { readonly ok: true }>
 
-/** What a command of a feature gets besides its line. */
+/** What a command of a feature gets in addition to its line. */
 interface CommandContext {
   readonly loaded: UsableConfig
 }

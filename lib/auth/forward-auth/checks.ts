@@ -13,6 +13,7 @@ import { type ForeignName, treatments } from '../access/foreign-names.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
+import { watchedFacts } from '../gate/denials.ts'
 import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { SamlService } from '../login/service.ts'
@@ -117,7 +118,7 @@ function judge(
     const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
     return continueWhenReady(decision, decided => {
       if ('answer' in decided) return told(decided.answer)
-      const { because, session: person, identity, passthrough, cookies } = decided.admission
+      const { because, session: person, identity, passthrough, would, cookies } = decided.admission
       const { method, id } = request
       const [user, target] = [person?.subject, targetOf(asked)]
       const facts: OutcomeFacts = {
@@ -128,6 +129,7 @@ function judge(
         client,
         method,
         target,
+        ...watchedFacts(would),
       }
       const { credential } = rules.backend
       return passAnswer(asker.fieldsFor(identity, cookies), { id, credential }, facts)
@@ -162,17 +164,21 @@ function refusalBy({ family }: Pick<ForeignName, 'family'>) {
 
 const noMethod = sentenceAnswer(
   403,
-  'The method of this request is not allowed. Methods are written in capitals.',
+  'The method of this request is not allowed. Methods are written in upper case.',
   {
     outcome: 'refused',
     because: 'method',
   },
 )
 
-const noProtocol = sentenceAnswer(403, 'Of other protocols WebSockets alone may be opened.', {
-  outcome: 'refused',
-  because: 'upgrade',
-})
+const noProtocol = sentenceAnswer(
+  403,
+  'The only other protocol that may be opened is WebSockets.',
+  {
+    outcome: 'refused',
+    because: 'upgrade',
+  },
+)
 
 /** The answer to a check that does not keep to the contract: an error of the edge's configuration, or an attempt of its client. */
 function malformed(
@@ -186,7 +192,7 @@ function malformed(
   return sentenceAnswer(status, sentence, { outcome: 'malformed', ...about })
 }
 
-/** The answer with facts for the log: the request that was asked about, in place of the check itself. */
+/** The answer with facts for the log: the request that was asked about, instead of the check itself. */
 function withAsked(answer: Response, asked: AskedAbout): Response {
   const { client, request } = asked
   const about = { client, method: request.method, target: targetOf(asked) }

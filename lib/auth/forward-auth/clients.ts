@@ -82,7 +82,7 @@ class Client {
 
   /**
    * The fields of the answer when the client may pass as this user. They have its cookies without ours, or none, and the edge sends them
-   * in place of its own.
+   * instead of its own.
    */
   fieldsFor(identity: Fields, which: Admission['cookies']): Fields {
     if (which === 'none') return allowedFields(identity, '')

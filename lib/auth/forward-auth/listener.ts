@@ -26,7 +26,7 @@ import { errorResponse } from '../pages/failure-page.ts'
 import { type CheckParts, checkHandler } from './checks.ts'
 import { contracts } from './contract.ts'
 
-/** Makes the server; the handler is told every check that is over. */
+/** Makes the server; the handler learns of every check that is over. */
 export function checkServer(
   parts: CheckParts & {
     readonly metrics: { readonly check: (edge: string, exchange: Exchange) => void }
@@ -48,8 +48,9 @@ export function checkServer(
       const { config } = rules()
       metrics.check(config.forwardAuth?.edge ?? 'none', exchange)
       if (!config.log.access) return
-      const { outcome } = exchange.response.facts ?? {}
-      log.info('check', outcome === 'allowed' ? allowedFacts(exchange) : otherFacts(exchange))
+      const { outcome, would } = exchange.response.facts ?? {}
+      const isUsual = outcome === 'allowed' && would === undefined
+      log.info('check', isUsual ? allowedFacts(exchange) : otherFacts(exchange))
     },
     fastPath: true,
     ...(source && { varying: source.field }),
@@ -105,7 +106,7 @@ export async function listenForChecks(
     new Failure(`cannot listen on unix:${path}: ${why}`, { code: 'LISTEN', cause })
   try {
     const there = await lstat(path).catch(() => undefined)
-    if (there?.isSocket() === false) throw failure('a file that is no socket has this name')
+    if (there?.isSocket() === false) throw failure('a file that is not a socket has this name')
     if (there !== undefined) {
       if (await isAnswering(path)) throw failure(inUse)
       await rm(path, { force: true })

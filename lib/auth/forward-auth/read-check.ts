@@ -152,14 +152,14 @@ function behindCheckPath({ target }: Request, { target: source }: Contract): str
     source === undefined
       ? `path_prefix: ${checkPath} and the path of the request behind it`
       : checkPath
-  const sentence = `This listener answers checks of an edge alone, at ${where}.`
+  const sentence = `This listener answers only checks of an edge, at ${where}.`
   return { status: 404, code: 'edge_path', sentence }
 }
 
 function methodIn(given: GivenFields, source: Source): string | CheckProblem {
   const found = sourceIn(given, source, 'method')
   if (typeof found !== 'string' || isToken(found)) return found
-  return problem('edge_method', source, 'is no method')
+  return problem('edge_method', source, 'is not a method')
 }
 
 function placeIn(
@@ -177,7 +177,7 @@ function placeOf(value: string, at: Source): Place | CheckProblem {
   // name a path of the application.
   const target = targets.read('GET', value)
   return 'problem' in target || target.form !== 'origin'
-    ? problem('edge_target', at, 'is no path with its query')
+    ? problem('edge_target', at, 'is not a path with its query')
     : target
 }
 
@@ -216,7 +216,7 @@ function clientIn(
     client = address
     if (!trusted.has(address)) break
   }
-  return client ?? problem('edge_client', source, 'ends with no IP address')
+  return client ?? problem('edge_client', source, 'does not end with an IP address')
 }
 
 /** The value of a source that is present once, and in no other spelling. */

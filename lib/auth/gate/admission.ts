@@ -7,6 +7,7 @@ import { continueWhenReady } from '../../async/ready.ts'
 import { type Fields, sameName } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
+import type { WatchedDecision } from '../access/rules.ts'
 import type { ReadSession } from '../session/token.ts'
 import { type DeniedRequest, refusedSocket } from './denials.ts'
 import type { Passing } from './gate.ts'
@@ -20,6 +21,8 @@ export interface Admission {
   readonly passthrough?: string | undefined
   /** The moment at which the token ends that lets the request pass; undefined when it never ends, and for all others. */
   readonly until?: Milliseconds | undefined
+  /** What a watched rule would have done to the request. */
+  readonly would?: WatchedDecision | undefined
   /** The cookies that the application gets: its own, or none. */
   readonly cookies: 'application' | 'none'
   /** A field of the client that must not reach the application. The gateway removes it; a check that has it is refused. */
@@ -43,7 +46,13 @@ export function admit(
   return continueWhenReady(identityOf(session), (identity): Admission => {
     switch (verdict.verdict) {
       case 'authenticated':
-        return { because: 'session', session, identity, cookies: 'application' }
+        return {
+          because: 'session',
+          session,
+          identity,
+          would: verdict.would,
+          cookies: 'application',
+        }
       case 'passthrough': {
         const { name: passthrough, expires: until } = verdict
         const because = `passthrough-${verdict.because}` as const

@@ -12,7 +12,7 @@ import {
   pageOf,
   type RequestHead,
 } from '../access/own-origin.ts'
-import { neededText, neededValues, placeOfRule } from '../access/rules.ts'
+import { neededText, neededValues, placeOfRule, type WatchedDecision } from '../access/rules.ts'
 import type { Config } from '../config/config.ts'
 import { challenge, needsLogin } from '../login/addresses.ts'
 import type { SamlService } from '../login/service.ts'
@@ -146,6 +146,14 @@ export function formNotKept(
 }
 
 /** The facts for the log about a request that needs a login. */
-export function loginFacts({ because, session, token }: LoginNeeded): OutcomeFacts {
-  return { because, user: session?.subject, passthrough: token }
+export function loginFacts({ because, session, token, would }: LoginNeeded): OutcomeFacts {
+  return { because, user: session?.subject, passthrough: token, ...watchedFacts(would) }
+}
+
+/** The facts for the log about what a watched rule would have done. */
+export function watchedFacts(would: WatchedDecision | undefined): OutcomeFacts | undefined {
+  if (would === undefined) return undefined
+  const { verdict, rule, because: why } = would
+  const what = verdict === 'step-up' ? 'login' : 'refuse'
+  return { would: what, why, rule: rule?.number, line: rule?.line }
 }

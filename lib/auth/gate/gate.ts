@@ -11,7 +11,13 @@ import { isNavigation } from '../access/navigation.ts'
 import type { LoginReason } from '../access/outcome.ts'
 import { checkToken, passthroughPrefix } from '../access/passthrough.ts'
 import { isPreflight } from '../access/preflight.ts'
-import { type AccessRefusal, type AccessRule, judgeAccess, wantedBy } from '../access/rules.ts'
+import {
+  type AccessRefusal,
+  type AccessRule,
+  judgeAccess,
+  type WatchedDecision,
+  wantedBy,
+} from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
 import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
@@ -30,7 +36,11 @@ export type Passing =
     }
   /** The request is a preflight for a page of another origin, and the settings let it pass. */
   | { readonly verdict: 'preflight' }
-  | { readonly verdict: 'authenticated'; readonly session: ReadSession }
+  | {
+      readonly verdict: 'authenticated'
+      readonly session: ReadSession
+      readonly would?: WatchedDecision | undefined
+    }
   /** A rule lets anyone pass, and there is no session. */
   | { readonly verdict: 'anyone' }
 
@@ -67,6 +77,7 @@ export type Verdict =
       readonly how?: AccessRule | undefined
       /** The session of a person whose login does not fulfil that rule. */
       readonly session?: ReadSession | undefined
+      readonly would?: WatchedDecision | undefined
     }
 
 /** The paths that this service answers and never forwards, whatever the configuration says about them. */
@@ -87,7 +98,7 @@ export function isRefusedMethod(method: string): boolean {
   return method === 'TRACE' || method === 'CONNECT' || /[a-z]/.test(method)
 }
 
-/** The facts the gate needs besides the session. */
+/** The facts the gate needs in addition to the session. */
 interface AskedOfGate {
   readonly request: Pick<Request, 'method' | 'fields' | 'version'>
   /** Path as it is forwarded. */
@@ -178,16 +189,22 @@ function withSession(
     person: session,
     now,
   })
+  const { would } = judged
   switch (judged.verdict) {
     case 'allowed':
-      return session === undefined ? { verdict: 'anyone' } : { verdict: 'authenticated', session }
-    case 'login':
-      return loginNeeded(request, { because: 'no-session', how: judged.rule.login && judged.rule })
+      return session === undefined
+        ? { verdict: 'anyone' }
+        : { verdict: 'authenticated', session, would }
+    case 'login': {
+      const how = judged.rule?.login && judged.rule
+      return loginNeeded(request, { because: 'no-session', how, would })
+    }
     case 'step-up':
       return loginNeeded(request, {
         because: `login-${judged.because}`,
         how: judged.rule,
         session,
+        would,
       })
     case 'refused':
     case 'ambiguous':
@@ -205,7 +222,7 @@ function ownPage(path: string, { forwardAuth }: Config) {
 
 function loginNeeded(
   request: Pick<Request, 'method' | 'fields' | 'version'>,
-  why: Pick<Extract<Verdict, { verdict: 'login-needed' }>, 'because' | 'how' | 'session'>,
+  why: Omit<Extract<Verdict, { verdict: 'login-needed' }>, 'verdict' | 'from' | 'token'>,
 ): Verdict {
   return {
     verdict: 'login-needed',

@@ -5,7 +5,7 @@
  * and upgrades alike. Responses of the backend lose the cookies it may not set.
  *
  * # Facts
- * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written anew.
+ * - The next hop drops the fields that Connection names: so hop-by-hop fields go first, and Connection is written again.
  * - Servers cut off field lines behind a number of them without an error: so ours come first.
  */
 import { setCookieName } from '../../http/message/cookie.ts'

@@ -65,7 +65,7 @@ function isOfOtherSite({ fields }: Pick<Request, 'fields'>, baseUrl: string): bo
   return (site !== 'none' && site !== 'same-origin') || origin !== baseUrl
 }
 
-/** What a script is told by `/__authproxy/whoami`. */
+/** What a script gets from `/__authproxy/whoami`. */
 export type WhoIs = ReturnType<typeof whoIs>
 
 /** The members of the JSON for a script. It has no key, token or NameID. */

@@ -194,7 +194,7 @@ export class IdpLink {
           'a signature by a key of the IdP, with RSA, RSA-PSS or ECDSA and SHA-256 or better',
         received: message.signature?.algorithm ?? '(nothing)',
       }
-      return { ok: false, because, problem: 'the signature over the query does not hold', finding }
+      return { ok: false, because, problem: 'the signature over the query is not valid', finding }
     }
     const job = { kind: 'logout', bytes, rules: { ...rules, signedOutside: signed } } as const
     const read = await this.#verifiers.logout.run(job, client)

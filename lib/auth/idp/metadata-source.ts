@@ -185,7 +185,7 @@ export class IdpMetadataSource {
         .then(bytes => this.#take(bytes, cache))
         .catch(unread => {
           const both = `${this.#refreshFailure}; and there is no valid cache: ${explainError(unread)}`
-          throw new MetadataFailure(`IdP metadata cannot be had: ${both}`, error)
+          throw new MetadataFailure(`IdP metadata cannot be fetched: ${both}`, error)
         })
       const facts = { error, cache }
       log.warn('IdP metadata could not be downloaded; the cached metadata is used', facts)

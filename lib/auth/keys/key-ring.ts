@@ -123,7 +123,7 @@ export class KeyRing {
     return this.#file.check()
   }
 
-  /** Ends the watch; settles when nothing is being read or written any more. */
+  /** Ends the watch; settles when nothing is being read or written. */
   close(): Promise<void> {
     return this.#file.close()
   }
@@ -155,7 +155,7 @@ export class KeyRing {
     }
     if (this.#options.shared === true) throw noSharedKeys(path, 'the file is gone')
     const made = await this.#make()
-    // Making keys takes a while: the administrator may have put another file in the place of the deleted one.
+    // Making keys takes a while: the administrator may have put another file instead of the deleted one.
     if (await this.#file.look()) return this.#changed()
     // New keys are used even when they cannot be saved: the administrator who deleted the file wants the old ones gone.
     this.#use(made)

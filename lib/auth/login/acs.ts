@@ -5,7 +5,7 @@
  *
  * The state comes before the parser: without a login under way in this browser nothing is parsed.
  *
- * Each of these steps can end with the answer. What becomes of it then is a table of facts (`OUTCOMES`).
+ * Each of these steps can end with the answer. What happens to it then is a table of facts (`OUTCOMES`).
  */
 import { setCookie } from '../../http/message/cookie.ts'
 import { Fields } from '../../http/message/field.ts'
@@ -47,7 +47,7 @@ interface Arrival {
   readonly linkTarget: string
 }
 
-/** What becomes of an answer. */
+/** What happens to an answer. */
 type Outcome =
   /** The person is signed in. */
   | 'session'
@@ -55,7 +55,7 @@ type Outcome =
   | 'no-session'
   /** A page of ours posts the answer again, with the cookies that browsers hold back from a post of another site. */
   | 'posted-again'
-  /** A login begins here, in the place of one that the IdP began. */
+  /** A login begins here, instead of one that the IdP began. */
   | 'begun-here'
   /** A person who is signed in goes on. */
   | 'goes-on'
@@ -386,7 +386,7 @@ function mayBeginHere(request: Request, open: readonly Flow[]): boolean {
 const PROBE = '__Host-authproxy_probe'
 
 /**
- * Begins a login in place of one that the IdP began and `saml.idpInitiated` does not allow. The answer is dropped, and the IdP,
+ * Begins a login instead of one that the IdP began and `saml.idpInitiated` does not allow. The answer is dropped, and the IdP,
  * where the person is signed in, is asked for another. The login leads to the same target.
  */
 function beginHere({ saml, request, posted: { relayState } }: Arrival): Response {

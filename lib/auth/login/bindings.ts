@@ -176,7 +176,7 @@ export function formPage(
   form: Shown & {
     readonly action: string
     readonly values: Readonly<Record<string, string | undefined>>
-    /** Origins the form may be sent to, besides ours. */
+    /** Origins the form may be sent to, other than ours. */
     readonly formAction?: readonly string[]
   },
 ): Response {

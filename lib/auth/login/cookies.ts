@@ -8,7 +8,7 @@
  *   domain from setting them.
  * - Tabs log in at the same time. Two answers that set one cookie overwrite each other, so each login has its own, named by
  *   its ID.
- * - Servers in front take 8 KiB of cookies or less. A login that begins removes the oldest that have no room any more; their
+ * - Servers in front take 8 KiB of cookies or less. A login that begins removes the oldest that no longer have room; their
  *   tabs still know their address themselves (templates/auth/saml-go.mustache).
  * - Depth tells a loop from many tabs: a login counts as one deeper when it began shortly after another had been completed,
  *   which happens only when the session of that one did not come back.
@@ -86,7 +86,7 @@ export function isJustUnknown({ notPassive }: KnownBrowser, now: Milliseconds): 
   return notPassive !== undefined && now - notPassive < LOOP_WINDOW
 }
 
-/** The facts about a browser besides its logins. */
+/** The facts about a browser apart from its logins. */
 interface KnownBrowser {
   /** The login that was completed last; `ahead` is how far the IdP's clock seemed to be ahead of ours. */
   readonly last?:
@@ -217,7 +217,7 @@ export class LoginCookies {
     this.#write(`${LOGIN}${id}`)
   }
 
-  /** Keeps what is known of the browser in the place of what was; removes the cookie when that is nothing. */
+  /** Replaces what is known of the browser; removes the cookie when nothing is. */
   know({ last, logout, notPassive }: KnownBrowser): void {
     const isNothing = (last ?? logout ?? notPassive) === undefined
     this.#write(STATE, isNothing ? undefined : this.#sealed(STATE, { last, logout, notPassive }))

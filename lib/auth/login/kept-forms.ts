@@ -57,7 +57,7 @@ export interface FormStore {
   forget(id: string): void
 }
 
-/** Bytes an entry costs besides its texts. */
+/** Bytes an entry costs in addition to its texts. */
 const OVERHEAD = 512
 /** The bytes and the number of all forms, of known users and of others. Forms of others never displace those of known users. */
 const KNOWN = { maxSize: 32 * 1024 * 1024, max: 1000 }

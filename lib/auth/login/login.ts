@@ -136,7 +136,7 @@ export async function startLogin(
 }
 
 /**
- * The status of the pages of a login. Service workers store pages with a status of success, and would show this page in place of the
+ * The status of the pages of a login. Service workers store pages with a status of success, and would show this page instead of the
  * application's.
  */
 export function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 200 | 401 {
@@ -180,7 +180,7 @@ const LONG = 1000
 
 /**
  * The page for a frame: neither the pages of a login nor those of identity providers are shown in one. Pages of our own origin
- * may show this page, whose link opens the login in the place of the whole page. Frames are small, so the page begins with the
+ * may show this page, whose link opens the login instead of the whole page. Frames are small, so the page begins with the
  * link.
  */
 function signInOnTop(saml: Saml, request: Request, login: LoginStart): Response {

@@ -1,5 +1,5 @@
 /**
- * Reads a form that came without a session, and sends it to the backend after the login, in the place of a post of our own page
+ * Reads a form that came without a session, and sends it to the backend after the login, instead of a post of our own page
  * (form resubmission).
  *
  * Only what pages of our own origin post is kept: a form of another site would be sent in the name of the user who logs in.
@@ -130,7 +130,7 @@ export interface Resubmission {
   readonly target: string
 }
 
-/** The request to send in place of a post of our page, handed out once; or the page that says why there is none. */
+/** The request to send instead of a post of our page, handed out once; or the page that says why there is none. */
 export async function resubmit(
   saml: Saml,
   { request, id, session, target }: Resubmission,

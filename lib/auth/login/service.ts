@@ -80,7 +80,7 @@ export async function createSamlService(parts: SamlParts, substitutes: SamlSubst
       if (safeReturn(returnTo) !== returnTo) return undefined
       return saml.cookies(request).owner === undefined ? 'unknown' : 'known'
     },
-    /** The request for the backend in place of a post of our own page, or the page that says why there is none. */
+    /** The request for the backend instead of a post of our own page, or the page that says why there is none. */
     resubmit: (resubmission: Resubmission) => resubmit(saml, resubmission),
     /** The problems that keep logins from working now, a sentence each, for readiness; empty when there are none. */
     problems(): readonly string[] {

@@ -198,7 +198,7 @@ async function answerRequest(
   }
   const until = saml.clock.now() + assertionAge + 2 * clockSkew
   const used = [`logout ${message.id}`]
-  // Messages that any client can send must not fill the replay cache, or no login would be accepted any more.
+  // Messages that any client can send must not fill the replay cache, or no login would be accepted.
   const once = { ids: used, until, ownListSuffices: true }
   if (signed && (await saml.used.use(once)) !== 'first') return refuse('replay')
   if (nameId === undefined) return refuse(encryptedId ? 'encrypted_id' : 'logout_form')

@@ -23,7 +23,7 @@ export interface UsedIds {
   consume(ids: readonly string[], until: Milliseconds): Promise<'first' | 'again' | 'full'>
   /** The marks of the used IDs, and the moment each lapses. */
   livingMarks(): Iterable<readonly [mark: string, until: Milliseconds]>
-  /** Settles when nothing is being read or written any more. */
+  /** Settles when nothing is being read or written. */
   close(): Promise<void>
 }
 

@@ -69,7 +69,7 @@ interface FailurePageTools {
 
 export function failurePageMaker(tools: FailurePageTools): FailurePage {
   const { page, explainCommand, records, clientAddress, sender, clock, log } = tools
-  // Read now: by the first failure the files may be those of a newer version, or no file may be opened any more.
+  // Read now: by the first failure the files may be those of a newer version, or files may no longer be opened.
   failureTable()
   return report => {
     const { request, code, cause, facts, findings = [], fields, needed = [] } = report

@@ -22,12 +22,12 @@ export type PageMaker = (page: Page) => Response
 export interface Page extends Partial<Answered> {
   /** The request, whose fields name the languages of the person. */
   readonly request: Pick<Request, 'fields'>
-  /** The name of the template. It gets `nonce` besides the view, for its `<script nonce="…">`. */
+  /** The name of the template. It gets `nonce` in addition to the view, for its `<script nonce="…">`. */
   readonly template: string
   readonly view: (say: Say) => Readonly<Record<string, unknown>>
   /** Whether the page has a script of its own. */
   readonly script?: boolean
-  /** The origins, besides ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
+  /** The origins, other than ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
   readonly formAction?: readonly string[]
   /** The origins whose pages may show it in a frame; `self` is ours. None may by default. */
   readonly framedBy?: 'self' | readonly string[]

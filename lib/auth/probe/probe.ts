@@ -170,7 +170,7 @@ export function sealQuestion(question: ProbeQuestion, now: Milliseconds, by: Pro
   return sealed({ ...question, until: now + LIFETIME }, 'doctor-question', by)
 }
 
-/** The question in a field; undefined when it is none, or no longer valid. */
+/** The question in a field; undefined when it is not one, or no longer valid. */
 export function readQuestion(
   value: string,
   now: Milliseconds,
@@ -213,7 +213,7 @@ export function sealAnswer(answer: ProbeAnswer, by: ProbeKeys): string {
   return sealed({ ...others, ...(check && { check: { ...check } }) }, 'doctor-answer', by)
 }
 
-/** The answer to the question with this nonce; undefined when it is none, or that of another question. */
+/** The answer to the question with this nonce; undefined when it is not one, or that of another question. */
 export function readAnswer(
   content: string,
   nonce: string,

@@ -8,7 +8,7 @@
  * may hold beside them: with another Path or Domain, or after a write that was only half done.
  *
  * `__Host-authproxy_browser`: a random name of the browser, which no neighbour under the parent domain can set. A token holds its
- * hash, so that a session of another browser is none in this one. It is made before a login and kept by the next ones: tabs
+ * hash, so that a session of another browser is not valid in this one. It is made before a login and kept by the next ones: tabs
  * that log in at the same time would otherwise take it from each other.
  */
 import { createHash } from 'node:crypto'

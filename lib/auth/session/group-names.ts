@@ -42,7 +42,7 @@ export function readGroupTable(text: string): GroupTable | string {
     if (/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(name)) return problem('the name has control characters')
     const key = sent.toLowerCase()
     if (names.has(key) && names.get(key) !== name)
-      return problem('this group has another name before')
+      return problem('an earlier line gives this group another name')
     names.set(key, name)
   }
   return { names, given: new Set([...names.values()].map(name => name.toLowerCase())) }

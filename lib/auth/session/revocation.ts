@@ -171,7 +171,7 @@ export class RevocationList {
     return this.#marks.check()
   }
 
-  /** Ends the watch; settles when nothing is being read or written any more. */
+  /** Ends the watch; settles when nothing is being read or written. */
   close(): Promise<void> {
     return this.#marks.close()
   }

@@ -14,7 +14,7 @@ import { AnswerReader, commandText, ErrorReply } from './resp.ts'
 /** The address of a store, and the user there. */
 interface StoreAddress
   extends Pick<StateConfig, 'host' | 'port' | 'database' | 'user' | 'password' | 'tls'> {
-  /** PEM of authorities besides those of Node.js. */
+  /** PEM of authorities in addition to those of Node.js. */
   readonly authorities: readonly string[] | undefined
 }
 

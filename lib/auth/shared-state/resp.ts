@@ -68,7 +68,7 @@ export class AnswerReader {
         return length === undefined ? null : yield* this.#list(length, depth + 1)
       }
     }
-    throw new Error('the store answers what is no RESP')
+    throw new Error('the store does not answer in RESP')
   }
 
   *#list(length: number, depth: number): Generator<undefined, readonly unknown[]> {
@@ -84,7 +84,7 @@ export class AnswerReader {
   *#line(): Generator<undefined, string> {
     let end = this.#bytes.indexOf('\r\n')
     while (end < 0) {
-      if (this.#bytes.length > LONGEST_LINE) throw new Error('the store answers what is no RESP')
+      if (this.#bytes.length > LONGEST_LINE) throw new Error('the store does not answer in RESP')
       yield
       end = this.#bytes.indexOf('\r\n')
     }
@@ -123,13 +123,13 @@ export class AnswerReader {
 }
 
 function numberIn(text: string): number {
-  if (!/^-?\d{1,19}$/.test(text)) throw new Error('the store answers what is no RESP')
+  if (!/^-?\d{1,19}$/.test(text)) throw new Error('the store does not answer in RESP')
   return Number(text)
 }
 
 /** The length of a text or a list; undefined for null. */
 function lengthIn(text: string): number | undefined {
   const length = numberIn(text)
-  if (length < -1) throw new Error('the store answers what is no RESP')
+  if (length < -1) throw new Error('the store does not answer in RESP')
   return length === -1 ? undefined : length
 }

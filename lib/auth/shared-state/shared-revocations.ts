@@ -11,8 +11,8 @@
  *    the list itself is the queue of an outage: bounded, and on disk, as it is.
  * 4. The stream is read from the ID of step 1 on. When it was shortened past what has been read, all this is done again.
  *
- * The stream also tells of logins, as hashes: a browser that has logged in at one instance as another person does not go on as the one
- * before at another. A login that an instance has not heard of is as one that it has forgotten.
+ * The stream also tells of logins, as hashes: a browser that has logged in at one instance as another person does not go on as
+ * the previous one at another. A login that an instance has not heard of is as one that it has forgotten.
  *
  * # Facts
  * - The mark of one session is its ID, 32 hexadecimal digits; the others are digests of users and NameIDs.
@@ -88,12 +88,12 @@ export class SharedRevocations implements EndedSessions {
     this.#of = of
   }
 
-  /** From now on the listener is told that sessions have ended at another instance. */
+  /** From now on the listener learns that sessions have ended at another instance. */
   whenEnded(listener: () => void): void {
     this.#onEnded = listener
   }
 
-  /** From now on the listener is told of logins, also of those at this instance. */
+  /** From now on the listener learns of logins, also of those at this instance. */
   whenLoggedIn(listener: (login: BrowserLogin) => void): void {
     this.#onLogin = listener
   }

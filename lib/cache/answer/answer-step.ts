@@ -1,5 +1,5 @@
 /**
- * A step around the answers of archives: it gives an answer of its own in place of the archive's, or notes which entry the client gets.
+ * A step around the answers of archives: it gives an answer of its own instead of the archive's, or notes which entry the client gets.
  */
 import type { Response } from '../../http/message/message.ts'
 import type { AdmittedFile } from '../decide/decide.ts'

@@ -267,7 +267,7 @@ export class Answerer {
   }
 
   /**
-   * The answer when the origin does not have a file as an index names it any more. It is the content by its digest, where the origin still
+   * The answer when the origin no longer has a file as an index names it. It is the content by its digest, where the origin still
    * has that, or an error that says that a newer Release file exists or that the origin's may not be adopted. `named` means that the
    * client's Release file names the index, and that there is no newer one. Undefined when nothing of that is known. `gone` says that the
    * origin has no such file, so that it may never have had one.
@@ -306,7 +306,7 @@ export class Answerer {
 
   /**
    * The response once its first bytes have arrived, so that an earlier failure gets a status. Undefined when the download is not stored
-   * and its first bytes are not in memory any more.
+   * and its first bytes are no longer in memory.
    */
   async #fromFilling(
     allowed: AllowedRequest,

@@ -67,7 +67,7 @@ export class ConfinedContents {
     noteScope(known, { key, digest }, true)
   }
 
-  /** Forgets a content that no stored entry names any more, unless an arriving entry names it. */
+  /** Forgets a content that stored entries no longer name, unless an arriving entry names it. */
   forget(digest: string): void {
     if (!this.#parts.store.names(digest)) this.#last.scopes.delete(digest)
   }

@@ -35,7 +35,7 @@ interface ConnectParts {
   readonly pseudonym: string
   /** Intercepts a tunnel; undefined when nothing here can. */
   readonly interceptTunnel: InterceptTunnel | undefined
-  /** The steps that may answer in place of a tunnel that is carried through unread. */
+  /** The steps that may answer instead of a tunnel that is carried through unread. */
   readonly refuseTunnel: readonly RefuseTunnel[]
   readonly onOpen: () => void
   /** Called with each number of bytes that a tunnel carries, in either direction. */
@@ -62,7 +62,7 @@ export interface InterceptedTunnel {
 /** Intercepts a tunnel, and resolves when it has ended. Resolves to undefined, and sends nothing, when it is to be carried through unread. */
 export type InterceptTunnel = (opening: TunnelOpening) => Promise<InterceptedTunnel | undefined>
 
-/** The answer in place of a tunnel to this origin that is carried through unread. The client has named a build by `label`. */
+/** The answer instead of a tunnel to this origin that is carried through unread. The client has named a build by `label`. */
 export type RefuseTunnel = (tunnel: {
   readonly label: string | undefined
   readonly origin: string

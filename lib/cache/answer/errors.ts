@@ -29,7 +29,7 @@ import { type AllowedRequest, cacheName } from './representation.ts'
 type Asked = Pick<AllowedRequest, 'request' | 'file'>
 
 /**
- * The response for an origin's status other than 200, with a sentence in place of the origin's page. `gives` says that the origin has
+ * The response for an origin's status other than 200, with a sentence instead of the origin's page. `gives` says that the origin has
  * given other files. Then its 403 is about this file, and keeps its usual phrase; an object store answers 403 for absent files.
  */
 export function originStatusResponse(
@@ -200,7 +200,7 @@ export const signatureIsOfAnother =
  * - signature-withheld: clients keep a Release file that was adopted without a signature
  */
 export const withoutFile = {
-  'only-if-cached': [504, 'The file is not stored here and the request forbids to fetch it.'],
+  'only-if-cached': [504, 'The file is not stored here and the request forbids fetching it.'],
   offline: [504, offlineSentence],
   'suite-withheld': [
     404,

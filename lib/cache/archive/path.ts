@@ -5,7 +5,7 @@
  * - No path marks the root of an archive: a flat repository has `Packages.gz` in any directory. So file names decide, not the depth.
  * - A kind is a promise about change, not a permission. A file whose name has no known form is `other` and is cached with revalidation.
  * - A file is immutable only when its name must change with its content, because the name has a digest or a version. Some archives break
- *   this promise for versions: they build a package anew under its old name.
+ *   this promise for versions: they build a package again under its old name.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
@@ -96,7 +96,7 @@ function isDiffIndex(parent: string, name: string): boolean {
 }
 
 /**
- * The name of a patch with a date and a digest. A date alone does not make a patch immutable: some archives merge patches anew under the
+ * The name of a patch with a date and a digest. A date alone does not make a patch immutable: some archives merge patches again under the
  * old name, and an old merge fails on a new index, so that the client loses its whole update.
  */
 const DATED_PATCH =
@@ -131,7 +131,7 @@ function isVersioned(name: string): boolean {
  * Whether a name below `pool/` is that of an immutable package or source file. Looser names are accepted there (`foo-1.2.3.deb`, a digest),
  * but the name must contain a version or a digest: some archives have a `foo_latest_amd64.deb` whose content changes. A number alone is not
  * a version: `app-365` is a product, and `-x86_64` an architecture. Upload control files (`.changes`, `.buildinfo`) are not accepted,
- * because archives sign them anew under their old names.
+ * because archives sign them again under their old names.
  */
 function isPoolFile(name: string): boolean {
   const file = POOL_FILE.exec(name)

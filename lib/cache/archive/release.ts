@@ -8,7 +8,7 @@ import { digests, type ListedFile, listedFiles } from './listed-file.ts'
 export interface Release {
   readonly suite: string | undefined
   readonly date: Milliseconds | undefined
-  /** The moment after which clients must not use the Release file any more. */
+  /** The moment after which clients must no longer use the Release file. */
   readonly validUntil: Milliseconds | undefined
   /** Whether clients can ask for its indexes by digest. */
   readonly byHash: boolean
@@ -80,7 +80,7 @@ export function unframe(content: string): Unframed | { readonly because: string 
   const lines = content.split('\n').map(withoutTrailingBlanks)
   const begin = lines.indexOf(beginMessage)
   if (begin < 0) return { text: content }
-  // 7: the armour headers, of which only Hash is allowed, and an empty line.
+  // 7: the armour headers, where only Hash is allowed, and an empty line.
   let at = begin + 1
   while (HASH.test(lines[at] ?? '')) at += 1
   if (lines[at] !== '') return { because: 'something other than Hash comes before the signed text' }

@@ -23,7 +23,7 @@ export async function printFile(
 ): Promise<ExitCode> {
   const full = url.includes('://') ? url : `http://${url}`
   if ('problem' in parseUri(full)) {
-    await printComplaint(`${url} is no http or https URL`)
+    await printComplaint(`${url} is not an http or https URL`)
     return exitCodes.usage
   }
   const response = await askProxy(full, listen[0])

@@ -52,7 +52,7 @@ const file = group('', {
   }).says(),
 })
 
-/** The archives for which a setting names the host that is asked in place of theirs. */
+/** The archives for which a setting names the host that is asked instead of theirs. */
 const ofSettings: ReadonlySet<string> = new Set(['debian', 'ubuntu'])
 
 /** The check of the file that `overrides.mirrors` names. */
@@ -64,7 +64,7 @@ export const checkKnownArchives: Check<readonly KnownArchive[]> = found => {
   const names = archives.map(({ name }) => name)
   for (const [n, { name, places, path, to, with: other }] of archives.entries()) {
     const at = (key: string) => ['archives', n, key]
-    if (names.indexOf(name) < n) wrong(at('name'), 'stands here twice; put the places together')
+    if (names.indexOf(name) < n) wrong(at('name'), 'is listed twice; put the places together')
     if (places.length === 0) wrong(at('places'), 'has no place; write at least one')
     for (const [m, { host }] of places.entries()) {
       if (host === undefined) wrong([...at('places'), m], 'the host is missing')

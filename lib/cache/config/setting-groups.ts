@@ -35,10 +35,10 @@ export const archives = listOfGroups(
       'Requests for any of them are fetched from the first one and stored under its name. When it fails, refuses, has no such file or is silent for ten seconds, the next one is asked. A transfer that breaks off goes on from the next one.',
     ),
     verify: setting(oneOf('prefer', 'require', 'off'), 'prefer').says(
-      'What a Release file must be for its indexes to count. `require`: signed by a known key, not past its `Valid-Until`, not older than the earlier one. `prefer`: not wrongly signed by a known key, not older than the earlier one, and not unsigned if the earlier one was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
+      'What a Release file must be before its indexes are used. `require`: signed by a known key, not past its `Valid-Until`, not older than the earlier one. `prefer`: not wrongly signed by a known key, not older than the earlier one, and not unsigned if the earlier one was signed; without a keyring and for unknown keys it counts. `off`: files of this archive are not compared with its indexes.',
     ),
     signed_by: setting(listOf(absolutePath, 'paths'), []).says(
-      'Keyrings of this archive, files or directories, in place of `suites.keyrings`.',
+      'Keyrings of this archive, files or directories, instead of `suites.keyrings`.',
     ),
     ...settingsAt('archives'),
     redirects: optionalSetting(oneOf('follow', 'pass'), 'that of `redirects`').says(
@@ -49,13 +49,13 @@ export const archives = listOfGroups(
       'that of `limits.origin_connections`',
       'archives:\n  - origins: [archive.example.org/debian]\n    connections: 2',
     ).says(
-      'Most connections to each origin of this archive at a time, instead of `limits.origin_connections`. Without this setting cachesvc adapts: when an origin refuses some of several connections, it gets half as many, and one more each minute.',
+      'Maximum number of connections to each origin of this archive at a time, instead of `limits.origin_connections`. Without this setting cachesvc adapts: when an origin refuses some of several connections, it gets half as many, and one more each minute.',
     ),
     address_family: optionalSetting(oneOf(...addressFamilies), 'that of `address_family`').says(
       'Which addresses of the origins of this archive are used, as with `address_family`.',
     ),
     clients: setting(listOf(network, 'networks'), []).says(
-      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. All of `clients` may when the list is empty.',
+      'Networks whose machines may have files of this archive, among those of `clients`; others are refused with 403, whether a file is stored or not. An empty list means all of `clients`.',
     ),
     credentials: optionalSetting(secretPlace, 'none').says(
       'File with the credentials of this proxy for the origins, in the form of apt’s auth.conf: `machine archive.example.org/path login NAME password PASSWORD`; or `credential:NAME` for a credential of systemd. A line without `http://` is for https. Needs `archives[].clients`: only those clients get the files (`docs/paid-archives.md`).',
@@ -78,7 +78,7 @@ export const suites = group(
       '/etc/apt/keyrings',
       '/usr/share/keyrings',
     ]).says(
-      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In directories files that end in `.gpg`, `.asc` or `.pgp` count. Missing files and directories are skipped.',
+      'Files and directories of OpenPGP public keys, armoured or not, with which Release files are checked. In a directory, files that end in `.gpg`, `.asc` or `.pgp` are read. Missing files and directories are skipped.',
     ),
     memory: setting(size('1M', '64G'), '64M')
       .needsRestart()
@@ -90,13 +90,13 @@ export const suites = group(
       'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin has to have had neither InRelease nor Release of a suite that it had, before clients learn of it. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin must lack both InRelease and Release of a suite that it had before clients see that. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them. Of each day (UTC) the last ones are kept. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
     ),
     wait: setting(duration('0s', '20s'), '5s').says(
-      'Time limit for the last block of a file that is fetched while an index which may name it is still being read, and for an index that is stored. After that the file is sent and stored without being compared with it, and the log says so; it is compared when it is next asked for after the index has been read. apt compares it in any case.',
+      'How long the last block of a file waits for an index that may name it and is still being read, and how long storing an index may take. After that the file is sent and stored without being compared, and the log says so; it is compared when it is next asked for. apt compares it in any case.',
     ),
   },
 )
@@ -105,7 +105,7 @@ export const retention = group(
   'What is kept when there is much of it. Changes take effect with a reload: what is too much then goes in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others. `cachesvc retention --dry-run` lists what goes next, and why. After each sweep, and when room was made, a line in the log says how many files went for which reason.',
   {
     size: setting(size('0', '1024T'), '0').says(
-      'Most bytes of stored files, downloads under way included; 0 is no limit. A file that fits once room is made waits up to five seconds for it. A file larger than half of it is passed through and not stored.',
+      'Maximum bytes of stored files, downloads under way included; 0 is no limit. A file that fits once room is made waits up to five seconds for it. A file larger than half of it is passed through and not stored.',
     ),
     free: optionalSetting(
       size('0', '1024T'),
@@ -121,7 +121,7 @@ export const retention = group(
       'Newest versions of a package that are kept, for each directory and architecture; 0 keeps all. Older ones go with the daily sweep, unless a client asked for them in the last seven days or a stored index names them.',
     ),
     unreferenced: setting(duration('0s', '3650d'), '0s', 'retention:\n  unreferenced: 30d').says(
-      'Time after which packages and source files are removed that no index of their archive names; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
+      'Time after which packages and source files that no index of their archive names are removed; `0s` keeps them. A file goes when no client has asked for it in that time either. It stays while a kept generation (snapshots, delays) or a recorded build names it, and if its index is not known here.',
     ),
   },
 )
@@ -131,7 +131,7 @@ export const verification = group(
   {
     ...settingsAt('verification'),
     max_age: setting(duration('0s', '365d'), '1d').says(
-      'Age after which the last check of a stored file no longer counts: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
+      'Age after which the last check of a stored file is too old: the file is hashed again while a client reads it from the disk, and the client gets the last bytes when the digest is right, or when that is not known after ten seconds. It is also hashed at the first reading after a start. The regular verification counts as a check.',
     ),
   },
 )
@@ -203,26 +203,26 @@ export const timeouts = group(
 export const limits = group('Limits for clients and origins.', {
   head: setting(size('4K', '1M'), '64K')
     .needsRestart()
-    .says('Most bytes of the head of a request.'),
+    .says('Maximum bytes of the head of a request.'),
   connections: setting(integer(1, 1_000_000), 4096)
     .needsRestart()
-    .says('Most client connections at a time. Further ones are closed at once.'),
+    .says('Maximum number of client connections at a time. Further ones are closed at once.'),
   per_client: group(
-    'Limits for each client: an IPv4 address, or the /64 of an IPv6 address. They do not hold for this machine itself (loopback addresses), nor for the machines under `proxy_protocol`, whose clients are counted by the address they are named with. Clients behind one address that is not named so, such as those of a NAT or of a reverse proxy, are one client. A reload changes these limits for connections that begin after it.',
+    'Limits for each client: an IPv4 address, or the /64 of an IPv6 address. They do not apply to this machine itself (loopback addresses), or to the machines under `proxy_protocol`, whose clients are counted by their own addresses. Clients behind one address that is not named so, such as those of a NAT or of a reverse proxy, are one client. A reload changes these limits for connections that begin after it.',
     {
       connections: optionalSetting(
         integer(1, 1_000_000),
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
-        'Most connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; those beyond are closed at once.',
+        'Maximum number of connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; further ones are closed at once.',
       ),
       rate: optionalSetting(
         size('4K', '64G'),
         'no limit',
         'limits:\n  per_client:\n    rate: 10M\n    except: [192.0.2.0/28]',
       ).says(
-        'Most bytes of content that one client gets in a second, on all its connections and tunnels together; a client that was silent gets the bytes of one second at once. Its connections take turns. With a low rate and many connections apt may wait longer than 30 seconds for one of them, and gives up.',
+        'Maximum bytes of content that one client gets in a second, on all its connections and tunnels together; a client that was silent gets the bytes of one second at once. Its connections take turns. With a low rate and many connections apt may wait longer than 30 seconds for one of them, and gives up.',
       ),
       except: setting(listOf(network, 'networks'), []).says(
         'Networks whose machines have no such limits.',
@@ -232,7 +232,7 @@ export const limits = group('Limits for clients and origins.', {
   minimum_rate: setting(size('0', '16M'), '1K')
     .needsRestart()
     .says(
-      'Bytes a second that a client has to read of its response, as an average over `timeouts.client_stalled`. A slower one is cut, because each holds a connection and memory. 0 cuts only those that read nothing. It does not hold in tunnels that are not intercepted.',
+      'Bytes a second that a client has to read of its response, as an average over `timeouts.client_stalled`. A slower one is cut, because each holds a connection and memory. 0 cuts only those that read nothing. It does not apply in tunnels that are not intercepted.',
     ),
   memory: setting(size('0', '64G'), '64M')
     .needsRestart()
@@ -245,7 +245,7 @@ export const limits = group('Limits for clients and origins.', {
   origin_connections: setting(integer(1, 10_000), 16)
     .needsRestart()
     .says(
-      'Most connections to one origin at a time, and as many again for requests that are passed through.',
+      'Maximum number of connections to one origin at a time, and as many again for requests that are passed through.',
     ),
 })
 
@@ -272,7 +272,7 @@ export const https = group(
       .needsRestart()
       .says(
         'PEM file with the certificate of the CA, root or intermediate, and the certificates between it and its root, in any order. Without it the service makes a CA when it first starts and keeps it in `authority.pem` in the cache directory. If there are `domains`, this CA is limited to them, to `private_domains`, to `https.intercept_domains` and to the names of the proxy.',
-        'With a certificate that is no CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
+        'With a certificate that is not a CA, is not valid now, or does not belong to the key, the service does not start and exits with 78. It warns from 30 days before the certificate ends.',
       ),
     key: setting(orNothing(absolutePath), '')
       .needsRestart()

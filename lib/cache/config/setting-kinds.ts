@@ -150,7 +150,7 @@ export const remapTo: Kind<Place> = kind({ name: 'place', json: string }, found 
   readPlace(found, { what: place, subdomains: false }),
 )
 
-/** A mirror that is asked in place of a distribution's hosts. */
+/** A mirror that is asked instead of a distribution's hosts. */
 export const mirror: Kind<Place> = kind({ name: 'mirror', json: string }, found => {
   const what = 'a host such as mirror.example.org, or a host with a path'
   const read = readPlace(found, { what, subdomains: false })
@@ -203,7 +203,7 @@ export function readHostPattern(found: unknown): ReadResult<HostPattern> {
   const text = found.trim()
   const url = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i.exec(text)
   if (url !== null) return readFailure(`found a URL, expected a host; write ${url[1]}`)
-  if (text.includes('@')) return readFailure('found a user name, expected a host alone')
+  if (text.includes('@')) return readFailure('found a user name, expected only a host')
   if (text.includes('/')) return mismatch(found, what, 'a path cannot be listed, only its host')
   if (text.startsWith('*.')) return mismatch(found, what, `write ${text.slice(1)}`)
   if (text.includes('*')) return mismatch(found, what, 'there are no wildcards but the leading dot')

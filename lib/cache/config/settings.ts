@@ -114,7 +114,7 @@ export const settings = group('', {
     'private_domains:\n  - repo.corp.example.org\n  - 192.0.2.7:8080\n  - 198.51.100.0/24',
   ).says(
     'Hosts that may have a private address, patterns as under `domains`. Their files are fetched and stored. Unlike `domains` this list refuses no other host: with it alone, all hosts at public addresses stay allowed.',
-    'A network, such as `198.18.0.0/15`, is a network whose addresses count as public: every allowed name may lead there, at the ports of `ports`. Use it where the resolver makes addresses up for all names, as some VPN and proxy programs do (fake-IP), and only where no machine in that network is to be protected from clients of this proxy.',
+    'The addresses of a listed network, such as `198.18.0.0/15`, count as public: every allowed name may resolve to them, at the ports of `ports`. Use it where the resolver makes addresses up for all names, as some VPN and proxy programs do (fake-IP), and only where no machine in that network is to be protected from clients of this proxy.',
   ),
   clients: setting(
     listOf(network, 'networks'),
@@ -128,7 +128,7 @@ export const settings = group('', {
     [],
     'proxy_protocol: [192.0.2.10, 192.0.2.11]',
   ).says(
-    'Load balancers whose connections begin with the PROXY protocol, version 2, by which they name their clients (HAProxy: `send-proxy-v2`). Every connection of these machines must then begin so, except those to `listen_secure`; others must not. `clients`, `index.clients`, the log and the statistics then have the client that is named, and not the balancer. With a balancer that is not listed here, all clients behind it are one client with its address.',
+    'Load balancers whose connections begin with the PROXY protocol, version 2, by which they name their clients (HAProxy: `send-proxy-v2`). Every connection from these machines must then begin with it, except to `listen_secure`, and no connection from other machines may. `clients`, `index.clients`, the log and the statistics then see the client, not the load balancer. With a balancer that is not listed here, all clients behind it are one client with its address.',
   ),
   ports: setting(listOf(portOrRange, 'ports'), [80, 443], 'ports: [80, 443, 8000-8100]').says(
     'Ports of origins that are allowed for all hosts, each a number or a range. The list replaces the default: name 80 and 443 too. A port in a host pattern is allowed for that host.',
@@ -155,7 +155,7 @@ export const settings = group('', {
     '`Debian APT-HTTP/1.3 (cachesvc/VERSION)`',
     'user_agent: Debian APT-HTTP/1.3 (2.6.1)',
   ).says(
-    'What origins get as `User-Agent`. Some archives admit only the agent of apt and answer 403 to any other, so that of cachesvc begins like it. Requests that are passed through keep the agent of the client. A reload changes it.',
+    'The `User-Agent` that origins receive. Some archives admit only the agent of apt and answer 403 to any other, so that of cachesvc begins like it. Requests that are passed through keep the agent of the client. A reload changes it.',
   ),
   via: setting(boolean, true).says(
     'Whether requests to origins have the field `Via`, by which servers learn that a proxy asks. Some refuse such requests. cachesvc finds by this field that a request came back to it: without it, caches that ask each other in a circle ask on until one of them reaches a time limit. Only targets that are addresses of this cachesvc are refused as a loop then. A reload changes it.',
@@ -220,13 +220,13 @@ export const settings = group('', {
       [],
       'index:\n  proxies: [http://cache1.example.org:3142, http://cache2.example.org:3142]',
     ).says(
-      'The proxies that clients may use in place of each other, this one among them, in the order in which clients try them. The script of the setup page and its detection script have the whole list: apt uses the first proxy that answers and allows the machine. All of these proxies may have the same list. Without the list, clients know only this proxy.',
+      'All proxies that clients may use, this one included, in the order in which clients try them. The script of the setup page and its detection script have the whole list: apt uses the first proxy that answers and allows the machine. All of these proxies may have the same list. Without the list, clients know only this proxy.',
     ),
     activity: setting(boolean, true).says(
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
     ),
     clients: setting(listOf(network, 'networks'), [], 'index:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. All machines may when the list is empty. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password: for one, put a reverse proxy that asks for it in front, and name only its address here.',
+      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. An empty list means all machines. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password: for one, put a reverse proxy that asks for it in front, and name only its address here.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',
@@ -258,7 +258,7 @@ export const settings = group('', {
   mdns: setting(boolean, false)
     .needsRestart()
     .says(
-      'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener of this machine alone is not announced.',
+      'Whether the proxy is announced with multicast DNS, as a service `_apt_proxy._tcp` of the local network with the port of the first listener. `squid-deb-proxy-client` and others that ask Avahi find it so. Each machine of the network can announce such a service: clients that look for one trust their network, and apt checks signatures. A listener only for this machine is not announced.',
     ),
 })
 
@@ -268,7 +268,7 @@ interface FormerSetting {
   readonly refused: boolean
 }
 
-/** Settings of earlier versions and of GoAPTCacher that do not exist any more, by their paths. */
+/** Settings of earlier versions and of GoAPTCacher that no longer exist, by their paths. */
 export const formerSettings: Readonly<Record<string, FormerSetting>> = {
   'index.password': {
     sentence:

@@ -63,7 +63,7 @@ export type Approach =
 
 export interface ApproachParts {
   readonly rules: () => Rules
-  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is none. */
+  /** The name of this proxy in Via, by which loops are detected; undefined in a process that is not a proxy. */
   readonly pseudonym?: string | undefined
   readonly sentCredentials?: Pick<SentCredentials, 'refusal'> | undefined
 }
@@ -109,6 +109,11 @@ function clientRefusal(
   )
 }
 
+/** Refuses a file that the policy has admitted; undefined when it does not. Reads only. It is called for each request, and must be quick. */
+export type RefuseFile = (
+  file: FileDestination,
+) => Refusal | undefined | Promise<Refusal | undefined>
+
 type FileOfItsDay = FileDestination | { readonly sentence: string }
 
 /** The file that a target of a snapshot stands for, the same file when it is for the present, or why there is none. */
@@ -118,7 +123,7 @@ export function fileOfItsDay(
 ): FileOfItsDay | Promise<FileOfItsDay> {
   const { asOf, key, archive } = file
   if (asOf === undefined) return file
-  if (suites === undefined) return { sentence: 'The running proxy alone can tell what it was.' }
+  if (suites === undefined) return { sentence: 'Only the running proxy can tell what it was.' }
   return continueWhenReady(suites.past(key, archive, asOf), found =>
     'sentence' in found ? found : destinationUnderKey(file, found.key),
   )

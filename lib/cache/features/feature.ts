@@ -9,6 +9,7 @@ import { type AddedCommand, addedCommand } from '../../command-line.ts'
 import type { StopStep } from '../../daemon.ts'
 import type { OriginClient } from '../../http/client/client.ts'
 import type { Lookup } from '../../http/client/dialling/name-lookup.ts'
+import type { Exchange } from '../../http/message/message.ts'
 import type { ListenAddress } from '../../http/server/listen.ts'
 import type { KeyAndCertificate, TlsOptions } from '../../http/server/options.ts'
 import type { JsonObject } from '../../json.ts'
@@ -18,6 +19,7 @@ import type { ExitCode } from '../../program.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import type { InterceptTunnel, RefuseTunnel } from '../answer/connect.ts'
 import type { Config } from '../config/config.ts'
+import type { RefuseFile } from '../decide/decide.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NearSource } from '../fetch/near-source.ts'
 import type { OriginCredentials } from '../fetch/origin-credentials.ts'
@@ -47,7 +49,7 @@ export interface Feature {
   readonly open?: (ground: Ground) => OpenFeature | Promise<OpenFeature>
 }
 
-/** What a command of a feature gets besides its line. */
+/** What a command of a feature gets in addition to its line. */
 export interface CommandContext {
   readonly config: Config
   readonly features: readonly Feature[]
@@ -168,11 +170,15 @@ export interface Core extends Ground {
 export interface Joints {
   /** The step around the answers to requests that name it. One feature can have it. */
   readonly step?: AnswerStep
+  /** Refuses single files, stored or not. One feature can do so. */
+  readonly refuse?: RefuseFile
+  /** Called when a client was sent the end of an answer, or its connection broke. It is called for each request, and must be quick. */
+  readonly answered?: (exchange: Exchange) => void
   /** Whether a content has to stay, whatever retention says. It is called for many contents in a row and must answer at once. */
   readonly keeps?: (digest: string) => boolean
   /** Intercepts tunnels to hosts that the settings name. */
   readonly interceptTunnel?: InterceptTunnel | undefined
-  /** Answers in place of some tunnels that would be carried through unread. */
+  /** Answers instead of some tunnels that would be carried through unread. */
   readonly refuseTunnel?: RefuseTunnel
   /** The identity of the TLS listener. `onNext` gets every certificate that replaces the first. */
   readonly tlsListener?: (onNext: (identity: KeyAndCertificate) => void) => Promise<TlsOptions>

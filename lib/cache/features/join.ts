@@ -2,8 +2,10 @@
  * Opens the features of a service in the order of their list, and joins them to the core when its parts are made.
  */
 import type { StopStep } from '../../daemon.ts'
+import type { Exchange } from '../../http/message/message.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
 import type { RefuseTunnel } from '../answer/connect.ts'
+import type { RefuseFile } from '../decide/decide.ts'
 import type { FeatureReport } from '../operations/sources.ts'
 import type { KnownSuite } from '../suites/generation.ts'
 import type {
@@ -20,6 +22,8 @@ import type {
 export interface JoinedFeatures {
   /** The step around answers; undefined when no feature has one. */
   readonly step: AnswerStep | undefined
+  readonly refuse: RefuseFile | undefined
+  readonly answered: ReadonlyArray<(exchange: Exchange) => void>
   readonly reports: readonly FeatureReport[]
   readonly answers: ReadonlyMap<string, CommandAnswering>
   readonly keeps: (digest: string) => boolean
@@ -57,6 +61,8 @@ export async function joinFeatures(
   const [quiets, stops] = [each('quiet'), each('stops').flat()]
   return {
     step: each('step')[0],
+    refuse: each('refuse')[0],
+    answered: each('answered'),
     reports: each('report'),
     refuseTunnel: each('refuseTunnel'),
     interception: all.find(({ https }) => https !== undefined) ?? {},

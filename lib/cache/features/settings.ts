@@ -5,6 +5,7 @@
 import { aheadSettings } from './ahead/settings.ts'
 import { buildSettings } from './builds/settings.ts'
 import { delaySettings } from './delay/settings.ts'
+import { denySettings } from './deny/settings.ts'
 import { sharedStoreSettings } from './shared/settings.ts'
 import { verificationSettings } from './verify/settings.ts'
 
@@ -12,6 +13,7 @@ import { verificationSettings } from './verify/settings.ts'
 const all = [
   delaySettings,
   buildSettings,
+  denySettings,
   sharedStoreSettings,
   aheadSettings,
   verificationSettings,

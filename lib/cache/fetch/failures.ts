@@ -40,7 +40,7 @@ const failures = {
     'The origin answered with something that is not this file.',
   ],
   ORIGIN_BEHIND: [
-    'no origin has the file of {target} that is wanted',
+    'no origin has the right file for {target}',
     'No origin of this archive has the wanted file now.',
   ],
   ORIGIN_WITHOUT_SUITE: [
@@ -58,8 +58,8 @@ const failures = {
     'The origin does not send the rest of the file.',
   ],
   STALE_FORBIDDEN: [
-    '{origin} has not confirmed what is stored and forbids to serve it stale',
-    'The origin has not confirmed the stored file, and forbids to serve it stale.',
+    '{origin} has not confirmed what is stored and forbids serving it stale',
+    'The origin has not confirmed the stored file, and forbids serving it stale.',
   ],
   SUITE_BEHIND: [
     '{origin} does not have a file of the Release that is adopted',
@@ -70,8 +70,8 @@ const failures = {
     'The archive has published a newer Release file meanwhile and no longer has this file; update again.',
   ],
   RELEASE_REFUSED: [
-    '{origin} has a Release file that may not be adopted and no longer has this file of the earlier one',
-    'The archive has an older Release file, or one that may not be adopted, and no longer has this file of the one that clients get.',
+    '{origin} has a Release file that may not be adopted and no longer has this file, which the earlier one names',
+    'The archive has an older Release file, or one that may not be adopted, and no longer has this file, which the Release file of the clients names.',
   ],
   TOO_MANY_FETCHES: [
     `${mostFetches} fetches are under way`,

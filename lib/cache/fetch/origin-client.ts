@@ -78,7 +78,7 @@ function parentRules(proxies: ParentProxies, log: Logger): ParentRules {
   }
 }
 
-/** The authorities that are trusted for origins besides those of Node, in PEM: the system's and those of `https.origin_ca`. */
+/** The authorities that are trusted for origins in addition to those of Node, in PEM: the system's and those of `https.origin_ca`. */
 export async function trustedAuthorities(
   { https }: Pick<Config, 'https'>,
   log: Logger,

@@ -4,7 +4,7 @@
  * client as they come, while the transfer of the whole file goes on (RFC 9110 section 14).
  *
  * # Facts
- * - The head goes to the client after `watched` at the latest, whoever has the bytes. They come from the origin or from the transfer, from
+ * - The head goes to the client after `watched` at the latest, wherever the bytes are. They come from the origin or from the transfer, from
  *   the first of the two to have them.
  * - A part cannot be compared with the digest of the whole file. So the client gets the bytes of a range ahead as it would get them from the
  *   origin. They are not stored. apt compares the whole file after a resume.

@@ -102,7 +102,7 @@ export function isGone(status: number): boolean {
 
 /*
  * # Facts
- * - One name can have several servers, of which one is broken or being updated. The next connection may reach another. So an origin is
+ * - One name can have several servers, one of which is broken or being updated. The next connection may reach another. So an origin is
  *   asked once more, over a new connection, before a 404 for a stored file counts.
  * - An old version of a package stays in the store whether its origin still has it or not, so one 404 is enough.
  * - A suite has an InRelease, or a Release with its signature. An archive that drops one of them still has the other. An origin that had
@@ -118,7 +118,7 @@ export interface GoneFilesParts {
   readonly releases: GoneReleases
 }
 
-/** The Release files that origins have no more. */
+/** The Release files that origins no longer have. */
 export interface GoneReleases {
   /** Notes that the origin has no Release file under this key. Returns since when, by `elapsed`; undefined when it had one until now. */
   noteGone(key: string): Milliseconds | undefined

@@ -11,7 +11,7 @@
  * # Facts
  * - An origin confirms with a 304, with content that came whole, and with any status that is an answer (revalidation.ts).
  * - Clients choose the names of origins. A name that does not exist or may not be asked is not reported unless a file of it is stored,
- *   and an origin that nobody has asked for a day is not reported any more. Origins with stored files and others have a memory each, so
+ *   and an origin that nobody has asked for a day is no longer reported. Origins with stored files and others have a memory each, so
  *   that invented names make it forget no origin that matters.
  */
 import { type Clock, day, type Milliseconds } from '../../async/clock.ts'

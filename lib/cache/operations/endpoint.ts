@@ -133,7 +133,7 @@ export function neighbourCaution(
   const local = listeners.every(({ address = '' }) => isLoopback(address))
   if (local || near.length === 0 || near.some(admits)) return undefined
   const which = near.length === 1 ? `${near[0]} is` : `${near.join(', ')} are`
-  return `machines of this network may not use the proxy: ${which} not under \`clients\`. List the networks that may there, 127.0.0.0/8 for this machine among them`
+  return `machines of this network may not use the proxy: ${which} not under \`clients\`. List the networks that may, including 127.0.0.0/8 for this machine`
 }
 
 export interface ServiceState {

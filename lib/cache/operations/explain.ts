@@ -24,12 +24,13 @@ import {
   decide,
   type FileDecision,
   fileOfItsDay,
+  type RefuseFile,
 } from '../decide/decide.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
 import type { Mirrors } from '../fetch/mirrors.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
-import { admitTarget, type Rules, tunnelMode } from '../policy/policy.ts'
+import { admitTarget, type Refusal, type Rules, tunnelMode } from '../policy/policy.ts'
 import { parentsOf, placesOf } from '../policy/routing.ts'
 import { buildOf, destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { isOfNoArchive } from '../rfc9111/client-fields.ts'
@@ -62,6 +63,8 @@ interface ExplainParts extends DecisionParts, Omit<ApproachParts, 'rules'> {
   readonly suites?: DecisionParts['suites'] & Pick<Suites, 'past' | 'all'>
   /** The step for requests that name a build; undefined in a process that does not own the store. */
   readonly around?: AnswerStep | undefined
+  /** Refuses single files; undefined in a process that does not own the store. */
+  readonly refuse?: RefuseFile | undefined
   /** The state of the parent proxies; undefined in a process that does not own the store. */
   readonly parents?: () => readonly ParentState[]
   /** What is special about asking some origins now; undefined in a process that does not own the store. */
@@ -193,14 +196,11 @@ async function explained(
   { wanted, parts, find }: Explained,
 ): Promise<{ readonly verdict: Verdict; readonly update?: Verdict | undefined }> {
   findRoute(wanted, find)
-  if (first.kind === 'denied') {
-    const { deny, sentence } = first.refusal
-    find('Refused by', deny)
-    const answer = `is refused. ${sentence}`
-    return { verdict: { answer, fate: 'refused', because: deny } }
-  }
+  if (first.kind === 'denied') return refused(first.refusal, find)
   if (first.kind !== 'admitted') {
-    return { verdict: { answer: 'is no request for a file', fate: 'refused', because: first.kind } }
+    return {
+      verdict: { answer: 'is not a request for a file', fate: 'refused', because: first.kind },
+    }
   }
   const file = await fileOfItsDay(wanted, parts.suites)
   if ('sentence' in file) {
@@ -208,11 +208,13 @@ async function explained(
     return { verdict: { answer, fate: 'failed', because: 'no-snapshot' } }
   }
   const admitted = { ...first, file }
+  const refusal = await parts.refuse?.(file)
+  if (refusal !== undefined) return refused(refusal, find)
   findOrigin(admitted, parts, find)
   const build = buildOf(first.request, file.build)
   const step = build === undefined ? undefined : parts.around?.decide(build, admitted)
   if (build !== undefined && step === undefined) {
-    const answer = `is answered within the build ${build}, which the running proxy alone can tell`
+    const answer = `is answered within the build ${build}, which only the running proxy can tell`
     return { verdict: { answer } }
   }
   if (step?.given !== undefined) {
@@ -221,6 +223,11 @@ async function explained(
   }
   if (step !== undefined) find(step.remark.question, step.remark.answer)
   return ofArchive(admitted, parts, find)
+}
+
+function refused({ deny, sentence }: Refusal, find: Find): { readonly verdict: Verdict } {
+  find('Refused by', deny)
+  return { verdict: { answer: `is refused. ${sentence}`, fate: 'refused', because: deny } }
 }
 
 async function ofArchive(admitted: AdmittedFile, parts: ExplainParts, find: Find) {
@@ -476,7 +483,7 @@ function sentenceFor(decision: Decision, stored: Reading): string {
       if (decision.headAlone)
         return `is answered with the head of the origin, and not fetched (head)`
       if (because === 'superseded')
-        return 'is fetched in place of the stored copy, which is not what the archive names (superseded)'
+        return 'is fetched instead of the stored copy, which is not what the archive names (superseded)'
       if (notStored !== undefined && because === 'absent')
         return notStoredSentences[notStored] ?? notKept(notStored)
       if (from.includes('arriving')) return 'is answered while the file arrives (joined)'

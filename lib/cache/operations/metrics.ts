@@ -23,7 +23,7 @@ const gauges = {
     'Stored packages that no index names, as of the last sweep; 0 unless `retention.unreferenced` is set.',
   damaged_contents: 'Stored contents found damaged when they were read, since the start.',
   filesystem_free_bytes: 'Free bytes of the file system of the cache.',
-  adopted_suites: 'Suites whose indexes files are compared with.',
+  adopted_suites: 'Suites whose indexes are compared with files.',
   suites_being_adopted: 'Suites whose indexes are being read.',
   suites_behind: 'Suites whose clients get an earlier Release file than the origin has.',
   suites_behind_seconds: 'For how long that is so, of the suite for which it is longest.',
@@ -37,7 +37,7 @@ const gauges = {
 /** The functions that read the gauges. */
 export type Gauges = Readonly<Record<keyof typeof gauges, () => number>>
 
-/** A suite of which clients get an earlier Release file than the origin has, and the first file that is missing. */
+/** A suite whose clients get an earlier Release file than the origin has, and the first file that is missing. */
 export interface SuiteBehind {
   readonly suite: string
   readonly file: string
@@ -68,7 +68,7 @@ const events = {
   ],
   absent: [
     'absent_files',
-    'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are no fault: apt asks for an InRelease where there is a Release alone.',
+    'Requests answered 404 or 410: the archive does not have the file. They are among the failed ones, and most are not a fault: apt asks for an InRelease where there is only a Release.',
   ],
   impostor: [
     'impostor_responses',
@@ -180,7 +180,7 @@ export class CacheMetrics {
     measureProcess(this.#metrics)
     const signatures = {
       name: 'cachesvc_signature_end_timestamp_seconds',
-      help: 'When apt begins to refuse the signature of a suite by its policy, seconds since the epoch, and why.',
+      help: 'When apt’s policy begins to refuse the signature of a suite, in seconds since the epoch, and why.',
       labels: ['suite', 'because'],
     } as const
     this.#metrics.readings(signatures, () =>

@@ -42,7 +42,7 @@ export interface OperationsSources {
   readonly hostname: string
   readonly httpsMode: HttpsMode
   readonly https: () => HttpsState | undefined
-  /** The rules of mirror routing, of which the first that applies decides. */
+  /** The rules of mirror routing, the first of which that applies decides. */
   readonly routing: ReadonlyArray<Pick<RouteRule, 'from' | 'to'>>
   readonly statistics: () => StatisticsReport
   readonly history: () => HistoryReport
@@ -53,7 +53,7 @@ export interface OperationsSources {
   readonly health: Source<Health>
   /** The reason why no file can be stored although the disk works; undefined when files can be stored. */
   readonly nothingStored: () => string | undefined
-  /** The figures of packages that no index names any more; undefined before the first look, and when none are to be removed. */
+  /** The figures of packages that indexes no longer name; undefined before the first look, and when none are to be removed. */
   readonly unreferenced: () => UnreferencedFigures | undefined
   /** The adopted suites, with whose indexes files are compared. The one that was adopted last is first. */
   readonly suites: () => readonly SuiteState[]

@@ -53,6 +53,7 @@ export type DenyRule =
   | 'credentials'
   | 'https.prevent'
   | 'https.refuse_domains'
+  | 'deny'
   | 'domains'
   | 'ports'
   | 'connect_ports'
@@ -272,7 +273,7 @@ function admitHost({ kind, authority }: TargetApproach, policy: Policy): Admissi
     if (!near) return { allow: stored, trusted: false, rule: '*' }
     return deny(
       'public-address',
-      `${target} is refused because it is no public address and in no list; ${listing}`,
+      `${target} is refused because it is not a public address and in no list; ${listing}`,
     )
   }
   const near = [...passthrough, ...domains]
@@ -311,7 +312,7 @@ function deny(rule: DenyRule, sentence: string): Refusal {
   return { deny: rule, sentence }
 }
 
-/** The configuration and the rules made from it, all of which a reload replaces at once. */
+/** The configuration and the rules made from it, which a reload replaces together. */
 export interface Rules {
   readonly config: Config
   readonly policy: Policy

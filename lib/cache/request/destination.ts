@@ -11,7 +11,6 @@
  * - With a URL prefix, a browser takes every archive and the pages of this proxy for one site, so that a page of one could read the
  *   others. So such an answer is sandboxed, without scripts and with an opaque origin, and loses the fields that concern a whole site.
  */
-import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
 import {
@@ -39,6 +38,7 @@ import {
   placeWithinOwn,
   refusals,
   type TargetParts,
+  type WantedGeneration,
 } from './request-target.ts'
 
 /** The facts that all answers about one target have in common. */
@@ -72,8 +72,8 @@ export interface FileDestination {
   readonly key: string
   readonly archive: ArchivePath
   readonly about: FileFacts
-  /** The moment as of which the file is wanted, such as the end of a day; undefined for the present. */
-  readonly asOf: Milliseconds | undefined
+  /** The generation from which the file is wanted; undefined for the present. */
+  readonly asOf: WantedGeneration | undefined
   /** The name of the build in the path; undefined when it has none. */
   readonly build: string | undefined
   /** Whether credentials for the requested target may go to `uri`. */

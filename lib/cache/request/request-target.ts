@@ -12,7 +12,8 @@
  *   absolute-form, with two or three slashes. In origin-form the first segment is `HTTPS`.
  * - In an intercepted tunnel, the client talks to an https origin and knows of no proxy. So every path belongs to the origin, and Host
  *   has to be the host of the tunnel (RFC 9110 section 7.4), because the certificate has that name.
- * - Below `/_cachesvc/snapshot/` and a date, the path is like that of a sources.list whose URLs begin with the address of the proxy.
+ * - Below `/_cachesvc/snapshot/` and a date, or `/_cachesvc/pinned/` and a SHA-256, the path is like that of a sources.list whose URLs
+ *   begin with the address of the proxy.
  *   `apt --snapshot` puts its ID (`20260801T000000Z`) and the path of the source into a template, which doubles slashes. Paths below
  *   `/_cachesvc/build/` and the name of a build have the same form.
  * - asterisk-form asks about the proxy itself. Load balancers check it so.
@@ -42,12 +43,15 @@ type EffectiveTarget =
       readonly kind: 'fetch'
       readonly uri: TargetUri
       readonly mode: FetchMode
-      /** The moment as of which the file is wanted: the end of a day or of a second; undefined for the present. */
-      readonly asOf?: Milliseconds
+      /** The generation from which the file is wanted; undefined for the present. */
+      readonly asOf?: WantedGeneration
       /** The name of a build in the path. */
       readonly build?: string
     }
   | NonFileTarget
+
+/** The generation of a moment, the end of a day or of a second; or that of the Release file with this SHA-256, in lower-case hex. */
+export type WantedGeneration = Milliseconds | string
 
 export type NonFileTarget =
   | { readonly kind: 'operations'; readonly path: string; readonly query?: string | undefined }
@@ -215,15 +219,17 @@ const fileSuffixes: ReadonlySet<string> = new Set([
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const [, , kind, name = '', rest = ''] = WITHIN.exec(target.path) ?? []
   if (kind === undefined) return { kind: 'operations', ...pathAndQueryOf(target) }
-  const asOf = kind === 'snapshot' ? endOf(name) : undefined
+  const digest = /^[0-9a-f]{64}$/.exec(name.toLowerCase())?.[0]
+  const asOf = kind === 'snapshot' ? endOf(name) : kind === 'pinned' ? digest : undefined
   if (kind === 'snapshot' && asOf === undefined) return refusals.date
+  if (kind === 'pinned' && asOf === undefined) return refusals.pin
   const asked = fromOwnPath({ ...target, path: rest }, userinfo)
   if (asked.kind !== 'fetch') return asked
   return asOf === undefined ? { ...asked, build: name } : { ...asked, asOf }
 }
 
 /** A path such as `/_cachesvc/snapshot/2026-11-20/archive.example.org/debian/…` or `/_cachesvc/build/NAME/archive.example.org/debian/…`. */
-const WITHIN = new RegExp(`^(${operationsPrefix}/+(snapshot|build)/+([^/]*))(.*)$`, 's')
+const WITHIN = new RegExp(`^(${operationsPrefix}/+(snapshot|pinned|build)/+([^/]*))(.*)$`, 's')
 
 /** The part of a snapshot's or a build's path before the host; empty for other paths. */
 export function placeWithinOwn(path: string): string {
@@ -270,6 +276,10 @@ export const refusals = {
   date: refuse(
     400,
     'A date such as 2026-11-20, or an ID of apt such as 20261120T235959Z, follows snapshot: /_cachesvc/snapshot/2026-11-20/archive.example.org/debian.',
+  ),
+  pin: refuse(
+    400,
+    'The SHA-256 of an InRelease or Release file follows pinned: /_cachesvc/pinned/SHA256/archive.example.org/debian.',
   ),
   httpsPrefix: refuse(
     400,

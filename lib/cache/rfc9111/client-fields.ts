@@ -55,7 +55,7 @@ export function mayBeRefused(file: ArchivePath, request: Fields, status: number)
   return isOfNoArchive(file) && isOtherProgram(request) && [400, 401, 403, 406].includes(status)
 }
 
-/** Whether the fields of clients can matter for a file: it has no APT kind, lies in no suite, and belongs to no other package manager. */
+/** Whether the fields of clients can matter for a file: it has no APT kind, is in no suite, and belongs to no other package manager. */
 export function isOfNoArchive({ kind, ofSuite, foreign }: ArchivePath): boolean {
   return kind === 'other' && ofSuite !== true && foreign !== true
 }

@@ -10,7 +10,7 @@
  * - A flat repository without Release causes twenty 404s per update, all for requests with `max-age=0`. Remembered 404s answer them.
  * - A file whose name changes with its content (by digest, below a past date) is immutable and always fresh. So is a file whose name
  *   has a version, while an adopted index names its content. Without such an index, the origin is asked about it as about other
- *   files, because some archives build packages anew under the old name.
+ *   files, because some archives build packages again under the old name.
  * - Files in one directory can belong together, such as a kernel and its initial file system, and clients fetch both within a minute.
  *   Below `dists/` such files are as fresh as indexes. Elsewhere a file for which the origin states no time is fresh for at most a tenth
  *   of the age that it had when the origin was last asked (section 4.2.2), because files that belong together change together.
@@ -78,7 +78,7 @@ export type FailReason = 'only-if-cached' | 'offline'
 export type Decision =
   | { readonly use: 'store'; readonly because: StoreReason; readonly entry: Entry }
   | { readonly use: 'revalidate'; readonly because: RevalidateReason; readonly entry: Entry }
-  /** Fetch the file in place of the stored one, because an adopted index names other content. */
+  /** Fetch the file instead of the stored one, because an adopted index names other content. */
   | { readonly use: 'replace'; readonly because: 'superseded'; readonly entry: Entry }
   /** Ask the origin. The response is stored only with the reasons `absent` and `unreadable`. */
   | { readonly use: 'origin'; readonly because: OriginReason }

@@ -102,7 +102,7 @@ function datedFields(fields: Fields, received: Milliseconds): Fields {
 }
 
 /**
- * The fields that are not kept: framing and cookies, fields that each answer makes anew (section 4.2.3 for Age), and fields about
+ * The fields that are not kept: framing and cookies, fields that each answer makes again (section 4.2.3 for Age), and fields about
  * the origin's own site.
  */
 const notKept: ReadonlySet<string> = new Set([

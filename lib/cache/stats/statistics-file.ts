@@ -121,7 +121,7 @@ async function recordedDays(
     )
   try {
     const { size } = await stat(path)
-    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file can have`)
+    if (size > sizeLimit) throw new Error(`${size} bytes are more than this file may have`)
     const decoded = decodeDays(await readFile(path, 'utf8'))
     const { unreadable } = decoded
     if (unreadable.length > 0) {
@@ -237,7 +237,7 @@ function countersIn<Name extends string>(value: unknown, names: readonly Name[])
   return Object.fromEntries(names.map(name => [name, value[name]])) as Record<Name, number>
 }
 
-/** Whether a text is a date of the calendar. 2025-02-30 is none. */
+/** Whether a text is a date of the calendar. 2025-02-30 is not one. */
 function isDate(text: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false
   const moment = Date.parse(`${text}T00:00:00Z`)

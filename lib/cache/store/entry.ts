@@ -68,16 +68,16 @@ type Decoded =
 /** Checks that a value has the shape of an entry and that its fields may be sent to clients. */
 export function checkEntry(value: Readonly<Partial<Record<keyof Entry, unknown>>>): Decoded {
   const { key, fields, digest, size, lastModified, stored, validated, initialAge } = value
-  if (typeof key !== 'string' || key === '') return { because: 'key is no text' }
+  if (typeof key !== 'string' || key === '') return { because: 'key is not text' }
   if (!isFieldList(fields)) return { because: 'fields are not pairs of name and value' }
   if (typeof digest !== 'string' || !isDigest(digest)) return { because: 'digest is no SHA-256' }
-  if (!isCount(size)) return { because: 'size is no count of bytes' }
+  if (!isCount(size)) return { because: 'size is not a number of bytes' }
   if (typeof lastModified !== 'string' || !IMF_FIXDATE.test(lastModified)) {
     return { because: 'lastModified is no IMF-fixdate' }
   }
-  if (!isQuantity(stored)) return { because: 'stored is no moment' }
-  if (!isQuantity(validated)) return { because: 'validated is no moment' }
-  if (!isQuantity(initialAge)) return { because: 'initialAge is no number of seconds' }
+  if (!isQuantity(stored)) return { because: 'stored is not a time' }
+  if (!isQuantity(validated)) return { because: 'validated is not a time' }
+  if (!isQuantity(initialAge)) return { because: 'initialAge is not a number of seconds' }
   const entry = { key, fields, digest, size, lastModified, stored, validated, initialAge }
   const verified = readVerified(value.verified)
   return { entry: verified === undefined ? entry : { ...entry, verified } }

@@ -18,7 +18,7 @@ export interface StoreEvent {
   readonly proven: string
   /** An entry names a content of the store. */
   readonly named: Entry
-  /** No entry names the content any more. */
+  /** Entries no longer name the content. */
   readonly freed: { readonly digest: string; readonly size: number }
   /** No entry names this content: it is new, it was freed, or it was found wrong. */
   readonly unused: string

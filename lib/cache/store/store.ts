@@ -331,7 +331,7 @@ export class Store extends ReadableStore<StoreParts> {
 
   /**
    * Removes those of these contents that no entry names, at once, as an operator asks. Answers the amount of those whose files could not
-   * be removed: clients do not get them any more, and the store tries again later.
+   * be removed: clients no longer get them, and the store tries again later.
    */
   async removeContents(digests: ReadonlySet<string>): Promise<UnremovableContents> {
     await this.parts.retention.removeNow(digests)

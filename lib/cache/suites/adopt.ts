@@ -84,7 +84,7 @@ export interface Adoption {
   readonly missing?: MissingFiles
   /** The SHA-512 of the contents of a HashJob, by their SHA-256. */
   readonly sha512?: ReadonlyMap<string, string>
-  /** The signature of the adopted Release file, when it does not count any more. */
+  /** The signature of the adopted Release file, when it no longer counts. */
   readonly distrusted?: Signature | undefined
   /** Sentences that say which Release files were not adopted and which indexes were not read, and why. */
   readonly refused: readonly string[]
@@ -276,7 +276,7 @@ function strongOf({ files }: Release) {
   )
 }
 
-/** The files that a Release file names, and those of which only the SHA-512 is known. */
+/** The files that a Release file names, and those whose SHA-512 alone is known. */
 function namedBy({ files }: Release, sha256s?: ReadonlyMap<string, string>) {
   const [named, unknown]: [ListedContent[], Sha512File[]] = [[], []]
   for (const { path, size, digests } of files.values()) {

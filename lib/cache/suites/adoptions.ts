@@ -72,7 +72,7 @@ interface UnderWay {
   readonly arriving: Promise<unknown>[]
 }
 
-/** An index that no client has asked for in this time is not fetched with a new Release file any more. */
+/** An index that no client has asked for in this time is no longer fetched with a new Release file. */
 const unused: Milliseconds = 14 * day
 
 /** At most this many suites wait to be adopted. Any other suite is adopted when a client asks for it next. */
@@ -213,7 +213,7 @@ export class Adoptions {
     const contents = await this.#inUse.among(at, found, adopted)
     if (contents === 'unreadable') return this.#notRead(at)
     const generation = { ...found, contents }
-    // The suite was forgotten meanwhile, so its old generation does not count and the Release files are judged anew.
+    // The suite was forgotten meanwhile, so its old generation does not count and the Release files are judged again.
     if (suite !== undefined && known.at(at) === undefined) return this.queue(at)
     // The known suite is read again, because a Release file may have been held back meanwhile.
     const next = withNextGeneration(known.at(at) ?? suite, {

@@ -11,7 +11,7 @@ const lifetime: Milliseconds = 10 * 60 * 1000
 /** At most this many records are remembered. A client and a suite have two of them. */
 const capacity = 32_768
 
-/** The text in place of the SHA-256 for a Release file that the client has from another server. The files that it names are not known. */
+/** The text instead of the SHA-256 for a Release file that the client has from another server. The files that it names are not known. */
 export const anotherRelease = 'another'
 
 /** The address and the port of a client. */

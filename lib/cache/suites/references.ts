@@ -1,5 +1,5 @@
 /**
- * Finds stored packages that no index of their archive names any more.
+ * Finds stored packages that indexes of their archive no longer name.
  *
  * # Facts
  * - An archive has many indexes, and clients fetch only some of them. An index covers only the packages of its component and its

@@ -20,8 +20,8 @@
  * | release-came, index-came | the store, when a file has arrived or the last byte of it has (`Suites.stored`, `Suites.arriving`); a reload |
  * | adopted, unadoptable | `Adoptions`, after the thread has read the Release file |
  * | another-came, missing, refused, confirmed, origin-slow, origin-failed | `Updates`, for a client, by schedule, or for the Release file of other nodes |
- * | prepared | `Updates`, when clients get it: its files are here, or no client has to wait for them any more |
- * | origin-gone | the fetcher, when an origin has no Release file of the suite any more |
+ * | prepared | `Updates`, when clients get it: its files are here, or clients no longer have to wait for them |
+ * | origin-gone | the fetcher, when an origin no longer has a Release file of the suite |
  * | restrained | `Updates`, and a start |
  * | ripe, released, expiring | the choice of a generation, such as a delay (`GenerationChoice`) |
  * | removed | an operator, or the end of its Release files |
@@ -38,7 +38,7 @@ export type Adoption = 'unknown' | 'adopting' | 'adopted' | 'adopting-again'
 /**
  * - same: clients get the Release file of the origin, as far as is known
  * - slow, failed: the origin gave no answer in time, or none that can be used
- * - gone: the origin has no Release file of the suite any more, and is not believed yet
+ * - gone: the origin no longer has a Release file of the suite, and is not believed yet
  * - preparing: the origin has another Release file, whose files are being fetched
  * - held: files of the origin's Release file are missing
  * - refused: the origin's Release file may not be adopted
@@ -78,7 +78,7 @@ export type SuiteEvent =
   | 'origin-gone'
   | 'removed'
 
-/** The life of a suite of which nothing is known. */
+/** The life of a suite about which nothing is known. */
 export const unknownSuite: SuiteLife = { adoption: 'unknown', standing: 'same' }
 
 type Steps<State extends string> = Readonly<
@@ -105,7 +105,7 @@ const caughtUp = {
   removed: 'same',
 } as const
 
-/** What has become of the origin's Release file, when clients do not get it. */
+/** What happened to the origin's Release file, when clients do not get it. */
 const judged = { missing: 'held', refused: 'refused', restrained: 'waits' } as const
 
 /** The events after which it is not known which Release file the origin has. */

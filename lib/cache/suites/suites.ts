@@ -108,7 +108,7 @@ export class Suites {
     this.#known = known
     this.live = live
     this.#tables = tables
-    this.past = pastFiles({ known, tables, clock })
+    this.past = pastFiles({ known, tables, clock, has: digest => parts.store.has(digest) })
     this.references = new References({ known, tables })
     this.#given = new GivenReleases(clock)
     this.adoptions = new Adoptions({
@@ -124,8 +124,8 @@ export class Suites {
   }
 
   /**
-   * Notes that the configuration has been read. Suites that were judged by another policy are judged again, and those that are not
-   * compared any more are forgotten.
+   * Notes that the configuration has been read. Suites that were judged by another policy are judged again, and those that are
+   * no longer compared are forgotten.
    */
   reconfigured(): void {
     const { policyOf } = this.#parts
@@ -198,7 +198,7 @@ export class Suites {
 
   /**
    * Notes that an operator has removed these files. A suite whose Release file or signature is among them is forgotten. An index among
-   * them does not count as used any more.
+   * them no longer counts as used.
    */
   async removed(keys: readonly string[]): Promise<void> {
     const forgotten = new Set(keys.flatMap(key => suiteOfRelease(key) ?? []))
@@ -303,7 +303,7 @@ export class Suites {
 
   /**
    * What the requested file must be for this client, at once when the tables are in memory and no adoption is under way. An adoption that
-   * may name a file is waited for, but for a package, and for a file that is not stored: the origin can be asked meanwhile.
+   * may name a file is waited for, except for a package and a file that is not stored: the origin can be asked meanwhile.
    */
   mustBe(asked: AskedFile): MustBe | Promise<MustBe> {
     const { key, stored, archive, client } = asked
@@ -408,7 +408,7 @@ export class Suites {
     const { generation, release } = this.#releaseOf(client, suite) ?? {}
     if (generation === undefined || release?.signedBy === undefined) return undefined
     if (this.#parts.policyOf(suite) === undefined) return undefined
-    // The origin may sign an unchanged Release file anew, so a signature that the store lost makes no claim.
+    // The origin may sign an unchanged Release file again, so a signature that the store lost makes no claim.
     if (!this.#parts.store.has(release.signedBy.digest)) return undefined
     return { ...release.signedBy, suite, generation }
   }

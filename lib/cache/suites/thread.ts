@@ -6,7 +6,7 @@
  * - Any client chooses which suites are adopted, so a stranger's archive can have jobs that take minutes. Clients of other archives wait
  *   for theirs a few seconds only (`suites.wait`).
  * - A job begins in the quick lane. When it has run for `quickTime` there and a job of another archive waits, it goes on in the long lane
- *   and the waiting job begins. When the long lane is busy, the job begins anew there later.
+ *   and the waiting job begins. When the long lane is busy, the job begins again there later.
  * - Jobs of archives that the configuration lists come first, then those of archives that have not used up their `quickTime` since
  *   there was last nothing to do. Among these, preparations come before adoptions, because clients wait for them.
  */

@@ -2,8 +2,8 @@
  * Removes stored packages that no index of a kept generation has named for a time. The setting `retention.unreferenced` switches it on.
  *
  * # Facts
- * - Once a day it looks at all stored packages and remembers since when no index names a package. The time begins anew for a package that
- *   is named again, and for one that cannot be judged any more (references.ts).
+ * - Once a day it looks at all stored packages and remembers since when no index names a package. The time begins again for a package that
+ *   is named again, and for one that can no longer be judged (references.ts).
  * - Only the time between two looks counts. A stop of the service, and a change of the clock, can only make a package stay longer.
  * - A package that a client asked for in the same time stays, and so does one that a build was given. A package that a past or waiting
  *   generation names stays as well; this is found out last, because their indexes must be read for it.
@@ -304,7 +304,7 @@ function* linesOf({ figures, since }: Marks): Generator<string> {
   for (const line of byMoment) yield `${JSON.stringify(line)}\n`
 }
 
-/** The marks of an earlier run. Undefined when they are missing or damaged; the time of every package then begins anew. */
+/** The marks of an earlier run. Undefined when they are missing or damaged; the time of every package then begins again. */
 async function readMarks({ cacheDirectory, log }: UnreferencedParts): Promise<Marks | undefined> {
   try {
     const found = await valueUnlessMissing(readBounded(join(cacheDirectory, fileName), mostBytes))

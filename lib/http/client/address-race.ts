@@ -89,7 +89,7 @@ export class AddressRace<Response> {
     const beside = () =>
       [...this.#running].filter(other => other !== one && other.peer !== undefined).length
     one.cancel = send({ except, onConnected, onWaiting, beside }, (failure, response) => {
-      // A try that was given up for another one is not in the race any more.
+      // A try that was given up for another one is no longer in the race.
       if (this.#over || !this.#running.delete(one)) return
       if (response !== undefined) return this.#answered(one, response)
       this.#failure ??= failure

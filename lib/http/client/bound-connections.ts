@@ -5,7 +5,7 @@
  * 1. A connection is bound once a request with such credentials was sent on it, or a response named such a scheme. It never serves
  *    another client, and is destroyed after its request when no client can have it (pool.ts).
  * 2. It belongs to the connection of the client that asked and to the identity that asked there (`ConnectionOwner`), and ends with
- *    that connection. Further requests of both take it in the order they came, each when the one before has ended.
+ *    that connection. Further requests of both take it in the order they came, each when the previous one has ended.
  * 3. A request of another identity on the same client connection goes over another connection.
  * 4. Without an identity the user of the next request is unknown. Then only a handshake that is under way continues, and only with
  *    requests whose credentials are a step of one.
@@ -113,7 +113,7 @@ export class BoundConnections {
     return this.#bind(key, owner)
   }
 
-  /** Binds the connection of this request from now on, in place of the one before. */
+  /** Binds the connection of this request from now on, instead of the previous one. */
   #bind(key: string, owner: ConnectionOwner): BoundConnection {
     const before = this.#bound.get(owner.connection)
     if (before !== undefined) {

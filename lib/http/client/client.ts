@@ -228,7 +228,7 @@ class PendingRequest implements BoundLessee, ExchangeOwner, LateRequest, Member 
   #seen = 0
   /** Whether the connection has been given back to be used again. */
   #gaveBack = false
-  /** The request that was sent in place of this one after a refusal. */
+  /** The request that was sent instead of this one after a refusal. */
   #next: PendingRequest | undefined
   readonly #parts: ClientParts
   readonly #errand: Errand

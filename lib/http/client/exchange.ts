@@ -116,7 +116,7 @@ export class OriginExchange implements Reader {
   }
 
   /**
-   * Ends the exchange in any phase: the response is not wanted any more, or the source of the request's content failed, or gave more or
+   * Ends the exchange in any phase: the response is no longer wanted, or the source of the request's content failed, or gave more or
    * fewer bytes than announced.
    */
   cancel(cause: unknown): void {
@@ -339,7 +339,7 @@ class Upload {
     this.#ask()
   }
 
-  /** To be called at the response head: content that still waits is not sent any more. */
+  /** To be called at the response head: content that still waits is no longer sent. */
   onHead(): void {
     if (this.#state === 'held') this.#state = 'stopped'
   }
@@ -398,7 +398,7 @@ class Upload {
     const head = this.#head
     this.#head = ''
     if (head !== '') writeSoon(socket, [head, ...parts], taken, mostCopiedBytes)
-    // Each piece waits until the one before is taken, so it need not wait for the end of the turn as well.
+    // Each piece waits until the previous one is taken, so it need not wait for the end of the turn as well.
     else writeNow(socket, parts, taken)
   }
 }

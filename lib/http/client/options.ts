@@ -38,7 +38,7 @@ export interface OriginOptions extends Omit<DialOptions, 'deadlines'> {
   readonly clock: Clock
   readonly deadlines?: Partial<OriginDeadlines>
   readonly limits?: Partial<OriginLimits>
-  /** The most connections to an origin that has a limit of its own, in place of `limits.perOrigin`. */
+  /** The most connections to an origin that has a limit of its own, instead of `limits.perOrigin`. */
   readonly connectionsTo?: (authority: Authority) => number | undefined
   /**
    * Called when an origin refused requests while it had several connections, and gets fewer from now on. Undefined: the number is never

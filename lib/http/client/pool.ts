@@ -168,7 +168,7 @@ export class ConnectionPool {
     this.#keep(place, connection, keep)
   }
 
-  /** Takes a bound connection that rests; false when it does not rest any more. */
+  /** Takes a bound connection that rests; false when it no longer rests. */
   takeBound(connection: OriginConnection): boolean {
     const place = this.#places.get(connection.key)
     if (place === undefined || !this.#bound.has(connection)) return false
@@ -176,7 +176,7 @@ export class ConnectionPool {
     return true
   }
 
-  /** The place of a connection that has served its request. The connection does not count as a lasting one any more. */
+  /** The place of a connection that has served its request. The connection no longer counts as a lasting one. */
   #returned(connection: OriginConnection): Place | undefined {
     const place = this.#places.get(connection.key)
     if (place === undefined) return undefined
@@ -282,7 +282,7 @@ export class ConnectionPool {
     return this.#origins.now(key, most)
   }
 
-  /** Gives the next in line the right to open a connection in place of one that has closed. */
+  /** Gives the next in line the right to open a connection instead of one that has closed. */
   #giveOn(place: Place): boolean {
     if (place.held > this.#mostOf(place)) return false
     const next = place.line.take()
@@ -321,7 +321,7 @@ export class ConnectionPool {
     await Promise.all(closed)
   }
 
-  /** To be called when the connection changes to another protocol, or has closed. No limit counts it any more. */
+  /** To be called when the connection changes to another protocol, or has closed. Limits no longer count it. */
   giveUp(connection: OriginConnection): void {
     const place = this.#places.get(connection.key)
     if (place !== undefined) this.#take(place, connection)

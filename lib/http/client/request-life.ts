@@ -31,7 +31,7 @@
  * - wait: the pool has no connection for it now; dial: one is opened; connected: it has one
  * - sent: the kernel has the last byte of the request
  * - head: the final head has come, and content may follow; switched: the head changes the protocol
- * - left: the reader wants no more, and little is left; ended: the connection is needed no longer
+ * - left: the reader wants no further bytes, and little is left; ended: the connection is no longer needed
  * - failed: either side, a deadline or the caller broke it off
  */
 const transitions = {

@@ -151,7 +151,7 @@ export function wireRequestOf(
   return { method, head, content, awaitContinue, onInterim, upgrade, binds }
 }
 
-/** Most requests have the same host as the one before. */
+/** Most requests have the same host as the previous one. */
 function hostField(host: string): Fields {
   if (host !== last.host) last = { host, fields: Fields.lasting(['Host', host]) }
   return last.fields

@@ -187,7 +187,7 @@ function linesOf(flat: readonly string[], sound: boolean): string {
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''
     const value = flat[i + 1] ?? ''
-    if (!sound && !isToken(name)) throw new TypeError('a field name is no token')
+    if (!sound && !isToken(name)) throw new TypeError('a field name is not a token')
     if (!sound && !isWritable(value)) {
       throw new TypeError(`the value of ${name} cannot be written`)
     }

@@ -191,7 +191,7 @@ function contentInTime({ content }: Request, { clock, contentTime }: ForwardingO
   }
 }
 
-/** The fields of a response that go on to the client; its length is written anew. */
+/** The fields of a response that go on to the client; its length is written again. */
 function forwarded(fields: Fields): Fields {
   return endToEndFields(fields, 'content-length')
 }

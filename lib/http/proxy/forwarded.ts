@@ -24,7 +24,7 @@ export function clientOf(
   return { address: forwardedAddress(first) ?? peer, trusted: true }
 }
 
-/** An address as proxies write it, with or without a port; undefined when the text is none. */
+/** An address as proxies write it, with or without a port; undefined when the text is not valid. */
 export function forwardedAddress(text: string): string | undefined {
   const bare = text.trim().replace(/^"(.*)"$/, '$1')
   const plain = normaliseAddress(bare)

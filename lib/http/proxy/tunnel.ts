@@ -168,7 +168,7 @@ class Tunnel implements Reader {
     if (client.readableEnded) this.#endUp()
   }
 
-  /** The bytes lie in memory that all connections share, so they leave at the end of the turn, or are copied. */
+  /** The bytes are in memory that all connections share, so they leave at the end of the turn, or are copied. */
   readonly #passUp = (bytes: Buffer): boolean => {
     const { client, far } = this.#options
     const { length } = bytes

@@ -3,7 +3,7 @@
  * is an IPv4 address or the /64 of an IPv6 address. Nothing is kept of clients without a limit.
  *
  * # Facts
- * - apt has a connection for each archive, keeps it when nothing is under way, and opens it anew when it was closed meanwhile. So a client
+ * - apt has a connection for each archive, keeps it when nothing is under way, and opens it again when it was closed meanwhile. So a client
  *   that has used up its connections loses an idle one, and not the new one.
  * - After 429 with a text apt tries again after 1, 2 and 4 seconds, as after 503, and shows the reason phrase. When a connection closes
  *   without an answer apt opens it twice for each try, stops its pipelines, and shows no reason. So a request on a connection beyond the

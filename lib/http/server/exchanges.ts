@@ -451,7 +451,7 @@ export function pacedResponse(response: Response, pace: Pace): Response {
  *   available blocks (bytes/block-pool.ts) are garbage for V8, which collected four times a second and used a tenth of all time.
  */
 
-/** The cost of a write besides its bytes, in bytes: the call, the wake-up, the steps around it. */
+/** The cost of a write in addition to its bytes, in bytes: the call, the wake-up, the steps around it. */
 const perWrite = 256 * 1024
 /** Bytes of content written in one turn, `perWrite` included: one or two milliseconds. */
 const share = 8 * 1024 * 1024

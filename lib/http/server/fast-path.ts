@@ -123,14 +123,14 @@ class FastConnection implements RequestReading {
   }
 
   refuseSlowHead(now: Milliseconds, limit: Milliseconds): void {
-    // While the connection does not read, the client's bytes may lie in the kernel.
+    // While the connection does not read, the client's bytes may be in the kernel.
     if (this.#headSince === undefined || limit <= 0 || this.socket.isPaused()) return
     if (now - this.#headSince >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
 
   refuseSlowContent(now: Milliseconds, limit: Milliseconds): void {
     const content = this.#arriving
-    // Bytes that the handler does not read may lie in the kernel.
+    // Bytes that the handler does not read may be in the kernel.
     if (content === undefined || content.malformed || content.full || limit <= 0) return
     if (now - content.since >= limit) this.#giveUp('ERR_HTTP_REQUEST_TIMEOUT')
   }
@@ -448,7 +448,7 @@ class FastContent implements AsyncIterableIterator<Buffer, undefined> {
   /** Bytes that have not arrived. */
   #left: number
   #block: Buffer | undefined
-  /** `left`: the handler wants no more. `passed over`: the request was answered, and further bytes are dropped. */
+  /** `left`: the handler wants no further bytes. `passed over`: the request was answered, and further bytes are dropped. */
   #state: 'open' | 'left' | 'passed over' | 'broken' = 'open'
   #why: Error | undefined
   /** Whether the handler has read anything. */

@@ -42,7 +42,7 @@ export function readIntroduction(bytes: Buffer): Introduction {
     const isText = bytes.toString('latin1', 0, 6) === 'PROXY '
     return {
       problem: isText
-        ? 'the peer sends version 1 of the PROXY protocol, and version 2 alone is taken'
+        ? 'the peer sends version 1 of the PROXY protocol, and only version 2 is accepted'
         : 'a trusted proxy does not begin with the PROXY protocol',
     }
   }

@@ -277,7 +277,7 @@ export class HttpServer {
     socket.on('error', () => socket.destroy())
     const connection = this.#connectionOf(socket)
     if (connection.over) return undefined
-    // An earlier answer that is still due could not be sent any more, or would land in the tunnel (RFC 9112 section 9.3.2).
+    // An earlier answer that is still due could no longer be sent, or would land in the tunnel (RFC 9112 section 9.3.2).
     if (connection.underWay.size > 0) return void socket.destroy()
     const { request, refusal } = this.#read(message, connection)
     connection.underWay.add(request)
@@ -390,7 +390,7 @@ function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`
 }
 
-/** Settles when the event loop has read the bytes that lie in the kernel now. */
+/** Settles when the event loop has read the bytes that are in the kernel now. */
 async function whatHasCome(): Promise<void> {
   // The first `setImmediate` may run before the loop reads again; the second runs after it.
   for (const _ of [1, 2]) await new Promise(resolve => setImmediate(resolve))

@@ -64,7 +64,7 @@ export function keepAliveTime(fields: Fields): number | undefined {
 
 /** The head of a request. Throws a TypeError for a method, target or field that HTTP/1.1 does not allow. */
 export function requestHead(method: string, target: string, ...fields: readonly Fields[]): string {
-  if (!isToken(method)) throw new TypeError('the method is no token')
+  if (!isToken(method)) throw new TypeError('the method is not a token')
   if (!TARGET.test(target)) throw new TypeError('the target has characters beyond visible ASCII')
   let lines = ''
   for (const some of fields) lines += some.lines

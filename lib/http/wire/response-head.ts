@@ -133,7 +133,7 @@ function brokenRule(bytes: Buffer): string {
   const [status = '', ...lines] = head.split('\r\n')
   if (/^\r?\n/.test(head)) return 'an empty line comes before its status line'
   if (!status.startsWith('HTTP/')) return 'it does not begin with a status line'
-  if (head.replaceAll('\r\n', '').includes('\n')) return 'a line of its head ends with LF alone'
+  if (head.replaceAll('\r\n', '').includes('\n')) return 'a line of its head ends with only LF'
   for (const line of lines) {
     const [name = ''] = line.split(':', 1)
     if (/^[ \t]/.test(line)) return 'a field of its head is folded'
@@ -141,7 +141,7 @@ function brokenRule(bytes: Buffer): string {
     if (!line.includes(':')) return 'a line of its head has no colon'
     // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
     if (/[\0-\x08\x0a-\x1f\x7f]/.test(line)) return 'a field of its head has a control character'
-    if (!isToken(name.trimEnd())) return 'the name of a field of its head is no token'
+    if (!isToken(name.trimEnd())) return 'the name of a field of its head is not a token'
   }
   return notHttp.problem
 }

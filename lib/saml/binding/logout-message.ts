@@ -53,7 +53,7 @@ function read(root: XmlElement, signed: boolean): LogoutMessage {
   if (root.namespace !== ns.protocol) refuse('logout_form', 'the root is not of SAML 2.0')
   if (root.name === 'LogoutRequest') return readRequest(root, signed)
   if (root.name === 'LogoutResponse') return readResponse(root, signed)
-  return refuse('logout_form', 'the root is no logout message')
+  return refuse('logout_form', 'the root is not a logout message')
 }
 
 function readRequest(root: XmlElement, signed: boolean) {

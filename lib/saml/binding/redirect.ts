@@ -5,7 +5,7 @@
  * # Facts
  * - The signature is over the query as it was sent: `SAMLRequest=…&RelayState=…&SigAlg=…`, still percent-encoded. A reader that
  *   decodes it and encodes it again verifies something else, and one that looks parameters up by decoded name can be shown two
- *   messages of which only one is signed. So names are taken literally, each once, and the bytes are never written anew.
+ *   messages of which only one is signed. So names are taken literally, each once, and the bytes are never written again.
  * - The message is deflated; how much it may inflate to is bounded.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'

@@ -92,7 +92,10 @@ export function readIdpMetadata(
 
 function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata {
   if (root.namespace !== ns.metadata || !ROOTS.includes(root.name)) {
-    refuse('metadata_form', 'its root is no SAML 2.0 EntityDescriptor or EntitiesDescriptor')
+    refuse(
+      'metadata_form',
+      'its root is neither a SAML 2.0 EntityDescriptor nor an EntitiesDescriptor',
+    )
   }
   const candidates = entitiesOf(root, []).filter(({ roles }) => roles.length > 0)
   return readEntity(choose(candidates, entityId))
@@ -102,7 +105,7 @@ function idpIn({ root }: XmlDocument, entityId: string | undefined): IdpMetadata
 function readDocument(bytes: Uint8Array): XmlDocument {
   const begin = Buffer.from(bytes.subarray(0, 2000)).toString('latin1').replaceAll('\0', '')
   if (/^[^<]{0,20}(?:<!--[^>]*-->\s*)?<(?:!doctype\s+html|html)[\s>]/i.test(begin)) {
-    const what = 'it is a web page (HTML) and no metadata: the address leads to a page for people'
+    const what = 'it is a web page (HTML), not metadata: the address leads to a page for people'
     refuse('metadata_web-page', `${what}, for signing in perhaps, or a page was saved`)
   }
   return readMessage(bytes, metadataLimits)
@@ -176,7 +179,7 @@ function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMeta
   const validUntil = least(
     dated,
     'validUntil',
-    text => parseInstant(text) ?? refuse('metadata_dates', 'its validUntil is no xs:dateTime'),
+    text => parseInstant(text) ?? refuse('metadata_dates', 'its validUntil is not an xs:dateTime'),
   )
   return {
     entityId,
@@ -191,7 +194,7 @@ function readEntity({ entityId, roles, ancestors, descriptor }: Entity): IdpMeta
     // No trust depends on it, so a malformed one only causes a warning.
     cacheDuration: least(dated, 'cacheDuration', text => {
       const duration = parseXmlDuration(text)
-      if (duration === undefined) warnings.push('a cacheDuration is no xs:duration')
+      if (duration === undefined) warnings.push('a cacheDuration is not an xs:duration')
       return duration ?? []
     }),
     warnings: [...new Set(warnings)],
@@ -281,7 +284,7 @@ function endpointsOf(roles: readonly XmlElement[], name: string, warnings: strin
         const given = attributeOf(element, 'ResponseLocation')
         const responseLocation = httpUri(given)
         if (location === undefined || (given !== undefined && responseLocation === undefined)) {
-          warnings.push(`a ${name} has a location that is no http or https URI`)
+          warnings.push(`a ${name} has a location that is not an http or https URI`)
           return []
         }
         if (location.startsWith('http:')) warnings.push(`a ${name} is reached without TLS`)

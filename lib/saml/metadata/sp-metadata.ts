@@ -11,7 +11,7 @@ import { formatInstant } from '../xml/instant.ts'
 import { bindings, ns } from '../xml/vocabulary.ts'
 import { escapeXml } from '../xml/xml.ts'
 
-/** The facts of this service provider in the document, besides its keys. */
+/** The facts of this service provider in the document, apart from its keys. */
 interface Described {
   readonly entityId: string
   readonly acsUrl: string

@@ -20,9 +20,9 @@ import type {
 
 /** The requirements that one login sends to the identity provider. */
 export interface LoginAsks {
-  /** Whether the person has to authenticate anew. */
+  /** Whether the person has to authenticate again. */
   readonly anew: boolean
-  /** The contexts of which one has to be used; an empty list allows any. */
+  /** The contexts one of which has to be used; an empty list allows any. */
   readonly contexts: readonly string[]
 }
 

@@ -9,7 +9,7 @@
  *   but every failure takes the same steps, and clients see one page for all: what was deciphered is scanned and parsed whether
  *   its padding was right or not. The codes, which only the administrator sees, tell a wrong key from a wrong document. How
  *   often one EncryptedKey may be tried is bounded (parts.ts).
- * - What is decrypted stands in the place of its EncryptedData (XML Encryption section 4.3.3), so it may use prefixes that are
+ * - What is decrypted takes the place of its EncryptedData (XML Encryption section 4.3.3), so it may use prefixes that are
  *   declared around it.
  * - `rsa-oaep-mgf1p` means MGF1 with SHA-1 whatever the digest; Node can only set both to one hash, so where they differ the
  *   padding is removed here.
@@ -77,7 +77,7 @@ export function decrypt(
     ? refuse('encryption_key', `none of our keys opens the EncryptedKey of the ${name}`)
     : refuse(
         'encryption_document',
-        `one of our keys opens the ${name}, but what is inside is no permitted document: ${why}`,
+        `one of our keys opens the ${name}, but what is inside is not a permitted document: ${why}`,
       )
 }
 

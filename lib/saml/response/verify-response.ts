@@ -122,7 +122,7 @@ export async function verifyResponse(
  */
 function checkForm(root: XmlElement): void {
   if (root.name !== 'Response' || root.namespace !== ns.protocol) {
-    refuse('response_form', 'the root is no SAML 2.0 Response')
+    refuse('response_form', 'the root is not a SAML 2.0 Response')
   }
   for (const child of root.children) {
     if (!isKnownChild(child)) refuse('response_form', `a ${child.name} inside the Response`)
@@ -132,7 +132,7 @@ function checkForm(root: XmlElement): void {
   }
   const direct = carriersIn(root)
   if (allNamed(root, ...CARRIERS).length !== direct.length) {
-    refuse('response_form', 'an assertion where none may stand')
+    refuse('response_form', 'an assertion where none is allowed')
   }
   if (direct.length > 1) {
     refuse('assertion_several', `${direct.length} assertions instead of one`)
@@ -220,7 +220,7 @@ async function decryptAssertion(
   const decrypted = decrypt(parts, { privateKeys, limits, around: by.prefixes })
   const { root } = decrypted
   if (root.name !== 'Assertion' || root.namespace !== ns.assertion) {
-    refuse('response_form', 'what was encrypted is no assertion')
+    refuse('response_form', 'what was encrypted is not an assertion')
   }
   if (allNamed(root, 'Response', ...CARRIERS).length !== 1) {
     refuse('response_form', 'an assertion inside the assertion')

@@ -30,7 +30,7 @@ import {
 export type DomElement = XmldomElement
 
 /**
- * The canonical text of `element`, a part of the document, but for the child `omitted`, the enveloped signature. The libraries
+ * The canonical text of `element`, a part of the document, without the child `omitted`, the enveloped signature. The libraries
  * get only the text of the element, with those declarations around it that it needs.
  */
 export function signedText(

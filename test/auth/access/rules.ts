@@ -3,7 +3,14 @@
  */
 import t from 'tap'
 import { isAmbiguous } from '../../../lib/auth/access/passthrough.ts'
-import { askedPath, pathRuleProblem } from '../../../lib/auth/access/path-rule.ts'
+import {
+  askedPath,
+  couldBeFor,
+  coversRule,
+  isFor,
+  pathRule,
+  pathRuleProblem,
+} from '../../../lib/auth/access/path-rule.ts'
 import {
   type AccessRules,
   judgeAccess,
@@ -135,6 +142,27 @@ t.test('a path that is taken as plain is read in one way, and long ones are read
   t.end()
 })
 
+t.test('a path behind `= ` is this one path, also with a slash at its end', t => {
+  for (const [written, asked, is] of [
+    ['= /', '/', 'for'],
+    ['= /', '/a', 'no'],
+    ['= /a/', '/a/', 'for'],
+    ['= /a/', '/%61/', 'for'],
+    ['= /a/', '/a', 'mistakable'],
+    ['= /a/', '/A/', 'mistakable'],
+    ['= /a/', '/a/b', 'no'],
+    ['= /a', '/a', 'for'],
+  ] as const) {
+    const [rule, path] = [pathRule(written), askedPath(asked)]
+    const other = couldBeFor(rule, path) ? 'mistakable' : 'no'
+    t.equal(isFor(rule, path) ? 'for' : other, is, `${written} ${asked}`)
+  }
+  t.ok(coversRule(pathRule('/'), pathRule('= /')))
+  t.notOk(coversRule(pathRule('= /'), pathRule('/')), 'the folder has more')
+  t.ok(coversRule(pathRule('= /a/'), pathRule('= /a/')))
+  t.end()
+})
+
 t.test('the path of a rule is plain', t => {
   for (const [path, problem] of [
     ['/', undefined],
@@ -148,6 +176,10 @@ t.test('the path of a rule is plain', t => {
     ['/a/../b', /dot segments/],
     ['/a//b', /repeated separators/],
     ['/a%2fb', /encoded/],
+    ['= /', undefined],
+    ['= /a/', undefined],
+    ['=/', /begins with/],
+    ['= /a/../', /dot segments/],
   ] as const) {
     if (problem === undefined) t.equal(pathRuleProblem(path), undefined, path)
     else t.match(pathRuleProblem(path), problem, path)

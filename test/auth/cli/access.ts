@@ -161,6 +161,24 @@ t.test('a log is judged by other rules, with the groups of each login', t => {
   t.end()
 })
 
+t.test('a log of watched rules says whom enforcing would refuse, also without groups', t => {
+  const replay = new Replay(configOfSet('C'))
+  const line = { method: 'GET', target: `${domain}/a`, user: 'ada', because: 'session' }
+  for (const [message, outcome] of [
+    ['request', 'forwarded'],
+    ['check', 'allowed'],
+  ] as const) {
+    const facts = { would: 'refuse', rule: 1, line: 7, why: 'not-among' }
+    replay.take(JSON.stringify({ ...line, ...facts, outcome, message }))
+    replay.take(JSON.stringify({ ...line, outcome, message }))
+  }
+  t.match(
+    replay.report().join('\n'),
+    /because rules were only watched: 2 requests\n {2}ada: 2, such as GET \/a \(rule 1; refuse: not-among\)/,
+  )
+  t.end()
+})
+
 t.test('values of rules that no login of the log had are named', t => {
   const config = decodeConfig(
     `access:
@@ -293,6 +311,27 @@ t.test(
   },
 )
 
+t.test('of a watched rule the command says both what it does and what it would do', async t => {
+  const config = join(t.testdir(), 'app.yaml')
+  await writeFile(
+    config,
+    `accessEnforce: watch\naccess: [{ path: /admin/, allow: [{ groups: ops }] }]\n${least}`,
+  )
+  const run = (...args: string[]) => asText('access', '-c', config, '--user', 'ada', ...args)
+  t.match(await run('/admin/x'), {
+    code: 0,
+    stdout: [
+      'GET /admin/x, ada: passes',
+      'accessEnforce: watch: path /',
+      'because it allows signed-in',
+      '',
+      'if no rule were only watched:',
+      'GET /admin/x, ada: refused, 403',
+      'rule 1, line 2: path /admin/',
+    ].join('\n'),
+  })
+})
+
 t.test('the command says it, and ends with what became of the request', async t => {
   const directory = t.testdir()
   const config = join(directory, 'app.yaml')
@@ -331,7 +370,7 @@ t.test('the command says it, and ends with what became of the request', async t 
   t.match(await run(), { code: 2, stderr: /name a PATH/ })
   t.match(await run('--groups', 'a', '/x'), { code: 2, stderr: /name them by --user/ })
   for (const [args, stderr] of [
-    [['--method', 'post'], /found "post", .*methods have capitals; write POST/],
+    [['--method', 'post'], /found "post", .*methods are in upper case; write POST/],
     [['--method', 'TRACE'], /found "TRACE", expected a method such as GET or POST/],
     [['--method', 'PSOT'], /found "PSOT", .*did you mean POST\?/],
     [['--user', 'a', '--attribute', 'departmnt=IT'], /"departmnt"; did you mean department\?/],

@@ -56,7 +56,7 @@ t.test('what is wrong is said in one sentence', t => {
     [['--config', '--check-config'], /needs a value/],
     [['--help=yes'], /takes no value/],
     [['rotate-key', 'app'], /did you mean rotate-keys/],
-    [['../etc/passwd'], /no name of an instance/],
+    [['../etc/passwd'], /not a name of an instance/],
     [['explain'], /REFERENCE/],
     [['explain', 'SAML-ERROR'], /REFERENCE/],
     [['explain', 'SAML-ERROR', 'abc-1', 'app', 'wiki'], /takes REFERENCE \[INSTANCE\]/],

@@ -12,7 +12,7 @@ t.test('what a command line means, and what is wrong with it', t => {
   for (const [argv, problem] of [
     [['app'], /there is no command "app"/],
     [['list'], /there is no command "list"/],
-    [['--user', 'ada'], /--user is an option of end alone/],
+    [['--user', 'ada'], /--user is an option of end only/],
     [['end', '--user', ''], /--user needs a value/],
     [['end', '--user', 'a\nb'], /--user: has control characters/],
     [['end', '--user', 'a'.repeat(1001)], /--user: is longer than 1000 characters/],

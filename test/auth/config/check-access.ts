@@ -134,7 +134,7 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
     ],
     [
       '  - { path: /x, allow: [{ groups: "cn=ops,ou=x" }] }\n',
-      /keeps the common name alone/,
+      /keeps only the common name/,
       'identity: { groupForm: name }\n',
     ],
     [

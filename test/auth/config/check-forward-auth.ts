@@ -40,11 +40,11 @@ t.test('the least of each kind is enough', async t => {
 
 t.test('what is wrong is named', async t => {
   for (const [forwardAuth, said] of [
-    [{ edge: 'nginx' }, /^forwardAuth\.edge: needs forwardAuth\.listenAddress/],
-    [{ hosts: ['app.example.org'] }, /^forwardAuth\.hosts: needs forwardAuth\.listenAddress/],
+    [{ edge: 'nginx' }, /^forwardAuth\.edge: also needs forwardAuth\.listenAddress/],
+    [{ hosts: ['app.example.org'] }, /^forwardAuth\.hosts: also needs forwardAuth\.listenAddress/],
     [
       { listenAddress: unix.listenAddress },
-      /^forwardAuth\.listenAddress: needs forwardAuth\.edge beside it: name the one that asks/,
+      /^forwardAuth\.listenAddress: also needs forwardAuth\.edge: name the one that asks/,
     ],
     [{ ...unix, edge: 'apache' }, /^forwardAuth\.edge: found "apache"/],
     [
@@ -58,7 +58,7 @@ t.test('what is wrong is named', async t => {
       /hosts\.0: is not app\.example\.org: browsers send/,
     ],
     [{ ...unix, hosts: ['app.example.org:8443'] }, /hosts\.0: is not app\.example\.org/],
-    [{ ...tcp, trustedProxies: [] }, /needs forwardAuth\.trustedProxies beside it/],
+    [{ ...tcp, trustedProxies: [] }, /also needs forwardAuth\.trustedProxies/],
     [{ ...tcp, trustedProxies: ['0.0.0.0/0'] }, /trustedProxies\.0: is a network of strangers/],
     [{ ...tcp, trustedProxies: ['::/0'] }, /trustedProxies\.0: is a network of strangers/],
     [{ ...tcp, trustedProxies: ['128.0.0.0/1'] }, /is a network of strangers/],

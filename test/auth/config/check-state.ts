@@ -43,7 +43,7 @@ t.test('what is wrong', async t => {
     [{ url: 'redis://' }, /state\.url/],
     [{ url: 'redis://h/x' }, /state\.url/],
     [{ url, sentinels: ['[::1'] }, /state\.sentinels/],
-    [{ url, user: 'app' }, /state\.user: needs state\.passwordFile/],
+    [{ url, user: 'app' }, /state\.user: also needs state\.passwordFile/],
     [{ url, passwordFile: '/nonexistent' }, /state\.passwordFile: .*no such file/],
     [{ url, onOutage: 'stop' }, /state\.onOutage/],
   ] as const) {

@@ -239,10 +239,7 @@ t.test('a date is a day of the calendar, and a moment has a zone', t => {
 
 t.test('the PROXY protocol needs a peer that may begin with it', t => {
   const on = `${least}  proxyProtocol: true\n`
-  t.match(
-    problemsOf(on).join(),
-    /proxyProtocol: needs proxy\.trustedProxies beside it: name the load/,
-  )
+  t.match(problemsOf(on).join(), /proxyProtocol: also needs proxy\.trustedProxies: name the load/)
   t.strictSame(problemsOf(`${on}  trustedProxies: [192.0.2.7]\n`), [])
   t.end()
 })

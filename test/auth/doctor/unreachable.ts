@@ -131,7 +131,7 @@ t.test('what the edge says of a request is judged', t => {
     [edge.proto, {}, 'right', /^https$/],
     [edge.proto, { forwardedProto: '' }, 'doubtful', /does not arrive/],
     [edge.proto, { forwardedProto: 'https, http' }, 'wrong', /forwards what a client claims/],
-    [edge.proto, { forwardedProto: 'wss' }, 'wrong', /^wss in place of https/],
+    [edge.proto, { forwardedProto: 'wss' }, 'wrong', /^wss instead of https/],
     [edge.client, {}, 'right', /^192\.0\.2\.1 through 10\.0\.0\.1/],
     [edge.client, { forwardedFor: '192.0.2.99, 192.0.2.1' }, 'wrong', /claim any address/],
     [edge.client, { forwardedFor: '' }, 'doubtful', /every client appears as 10.0.0.1/],

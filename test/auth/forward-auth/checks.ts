@@ -450,7 +450,7 @@ t.test(
 
     await writeFile(path, 'not a socket')
     await t.rejects(startChecks(t, listening), {
-      message: /a file that is no socket has this name/,
+      message: /a file that is not a socket has this name/,
     })
     await rm(path)
     const missing = {

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import { foreignNames } from '../../../lib/auth/access/foreign-names.ts'
 import { contracts } from '../../../lib/auth/forward-auth/contract.ts'
 import { identityFieldNames } from '../../../lib/auth/identity/identity-fields.ts'
@@ -103,6 +103,51 @@ t.test('Envoy fails closed, sends what a check needs, and copies every field', a
     })
   for (const name of [...all, 'Cookie']) t.ok(isCopied(name), name)
 })
+
+t.test(
+  'Envoy Gateway fails closed, drops what Envoy drops before the check, and copies every field',
+  async t => {
+    const text = await read('../kubernetes/envoy-gateway.yaml')
+    const all = parseAllDocuments(text).map((document): unknown => document.toJS())
+    const spec = (kind: string) =>
+      at(
+        all.find(each => at(each, 'kind') === kind),
+        'spec',
+      )
+    const check = at(spec('SecurityPolicy'), 'extAuth')
+    t.match(check, { failOpen: false, http: { path: '/check' } })
+    t.strictSame(at(check, 'http', 'headersToBackend'), [
+      'Cookie',
+      ...byDefault,
+      'X-Authproxy-Request-ID',
+    ])
+    const sent = at(check, 'headersToExtAuth')
+    const overrides = foreignNames.filter(({ family }) => family === 'override')
+    for (const name of [
+      ...overrides.map(({ name }) => name),
+      ...['Cookie', 'Origin', 'Sec-Fetch-Site', 'Sec-WebSocket-Key', 'Upgrade', 'X-Forwarded-For'],
+      ...['Access-Control-Request-Method', 'X-Authproxy-Authorization', 'X-Authproxy-Probe'],
+    ]) {
+      t.ok(Array.isArray(sent) && sent.includes(name), name)
+    }
+    const ofEnvoy = await read('envoy/envoy.yaml')
+    const [, lua = ''] = /inline_string: \|\n(.*?)\n +- name/s.exec(ofEnvoy) ?? []
+    const plain = (text: string) => text.trim().replace(/^ +/gm, '')
+    const extension = at(spec('EnvoyExtensionPolicy'), 'lua')
+    t.equal(plain(String(at(Array.isArray(extension) ? extension[0] : {}, 'inline'))), plain(lua))
+    t.strictSame(at(spec('EnvoyProxy'), 'filterOrder'), [
+      { name: 'envoy.filters.http.lua', before: 'envoy.filters.http.ext_authz' },
+    ])
+    const [, forwardAuth = ''] = /^# {3}(forwardAuth: .*)$/m.exec(text) ?? []
+    const config = gatewayConfig({
+      domain: 'app.example.org',
+      idpMetadataURL: 'https://idp.example.org/metadata',
+      proxy: { listenAddress: '0.0.0.0:8080', targetURL: 'http://application:3000' },
+      ...Object(parse(forwardAuth)),
+    })
+    t.equal(config.forwardAuth?.edge, 'envoy')
+  },
+)
 
 /** The families whose fields the edge itself has to remove or write; the names that are sent are those of an identity. */
 const removed = foreignNames.filter(({ family }) => !['override', 'framing'].includes(family))

@@ -61,7 +61,7 @@ t.test(
     for (const trustedProxies of [[], ['0.0.0.0/0'], ['::/0'], ['0.0.0.0/1', '128.0.0.0/1']]) {
       const forwardAuth = { trustedProxies }
       await t.rejects(startChecks(t, { edge: 'nginx', forwardAuth }), {
-        message: /needs forwardAuth.trustedProxies beside it|is a network of strangers/,
+        message: /also needs forwardAuth.trustedProxies|is a network of strangers/,
       })
     }
   },

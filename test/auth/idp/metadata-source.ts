@@ -129,7 +129,7 @@ t.test('42: remote: only 200 is taken, whole and as metadata', async t => {
       { content: good, fields: { 'Content-Encoding': 'gzip' } },
       /sends the document with Content-Encoding: gzip, although/,
     ],
-    [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be had/],
+    [{ content: good, cut: { at: 100, by: 'fin' } }, /metadata cannot be fetched/],
     [{ content: good.slice(0, -20) }, /well-formed/],
     [{ content: '<html></html>' }, /it is a web page/],
     [{ content: 'x'.repeat(10 * 1024 * 1024 + 1) }, /larger than 10 MiB/],
@@ -481,6 +481,60 @@ t.test('42: with a certificate configured the metadata has to be signed with its
   writeFileSync(trusted, 'no certificate')
   await t.rejects(open({ idpMetadataCertificate: trusted }), { message: /no certificate in PEM/ })
 })
+
+t.test(
+  '42: the address of an entity at an MDQ server is an address of metadata, signed by its federation',
+  async t => {
+    const { clock, idp, origin, directory, open } = await lab(t)
+    const trusted = join(directory, 'federation.pem')
+    writeFileSync(trusted, rsaPair('federation').certificate)
+    const sign = (xml: string) => {
+      const plain = xml.replace('<md:EntityDescriptor', '<md:EntityDescriptor ID="_m"')
+      return signElement(plain, { id: '_m', key: rsaPair('federation') })
+    }
+    // As the Metadata Query Protocol says: the entity ID percent-encoded in the path, and its own type asked for and answered.
+    const path = `/mdq/entities/${encodeURIComponent(idp.entityId)}`
+    t.match(path, /\/entities\/https%3A%2F%2F/)
+    const fields = { 'Content-Type': 'application/samlmetadata+xml' }
+    const answer =
+      (content: string): Script =>
+      asked =>
+        /application\/samlmetadata\+xml/.test(asked.request.fields.get('Accept') ?? '')
+          ? reply({ content, fields })(asked)
+          : reply({ status: 406 })(asked)
+    const validUntil = start + 14 * 24 * 60 * minute
+    origin.at(path, answer(sign(idp.metadata({ validUntil }))))
+    const of = {
+      idpMetadata: { from: 'url', url: origin.url(path) },
+      idpMetadataCertificate: trusted,
+      idpEntityId: idp.entityId,
+    } as const
+    const source = await open(of)
+    t.equal(source.current()?.entityId, idp.entityId)
+    t.equal(origin.seen(path).length, 1, 'the path is sent as it is written')
+    const written = `https://mdq.example.org${path}`
+    const { saml } = gatewayConfig({
+      domain: 'app.example.org',
+      idpMetadataURL: written,
+      proxy: { listenAddress: '8080', targetURL: 'http://127.0.0.1:3000' },
+    })
+    t.same(saml.idpMetadata, { from: 'url', url: written })
+    const other = new ScriptedIdp('keycloak', { now: () => clock.now() })
+    for (const [content, problem] of [
+      [idp.metadata({ validUntil }), /is not signed/],
+      [sign(other.metadata({ validUntil })), /there is no IdP/],
+    ] as const) {
+      origin.at(path, answer(content))
+      await t.rejects(open({ ...of, metadataCacheFile: join(directory, 'none') }), {
+        message: problem,
+      })
+    }
+    origin.at(path, reply({ status: 404 }))
+    await t.rejects(open({ ...of, metadataCacheFile: join(directory, 'none') }), {
+      message: /answered 404/,
+    })
+  },
+)
 
 t.test('a certificate of the IdP that ends soon is warned about', async t => {
   const { clock, idp, origin, open, warnings } = await lab(t)

@@ -46,7 +46,7 @@ t.test('a line for each group, what is wrong by its line', t => {
     ['=> b', /neither/],
     ['a => ', /neither/],
     ['\tb', /neither/],
-    ['a => b\nA => c', /^line 2: this group has another name/],
+    ['a => b\nA => c', /^line 2: an earlier line gives this group another name/],
     [`a => ${'b'.repeat(257)}`, /longer than 256/],
     ['a => b\u0007', /control/],
     ['a => b\n'.repeat(100_001), /more than 100000 lines/],

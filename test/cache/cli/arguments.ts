@@ -84,7 +84,7 @@ t.test('what is wrong is one sentence with a way out', t => {
     [['serve', 'now'], 'serve takes no argument, found "now"'],
     [['explain'], 'explain needs an argument: cachesvc explain URL'],
     [['list', 'a', 'b'], 'list takes [PATTERN], found "a b"'],
-    [['explain', '--sort', 'size', 'x'], '--sort is an option of list alone'],
+    [['explain', '--sort', 'size', 'x'], '--sort is an option of list only'],
     [['remove'], 'remove needs an argument: cachesvc remove URL|PATTERN'],
     [['-c'], '-c needs a value: -c FILE'],
     [['--cache-dir='], '--cache-dir needs a value: --cache-dir DIR'],

@@ -57,6 +57,8 @@ t.test('without a file everything has its default', t => {
       contact: '',
     },
     expiration: { unusedDays: 90 },
+    deny: [],
+    statistics: { recall: true },
     builds: { clients: [], most: 100, size: 10_737_418_240 },
     sharedStore: {
       ...{ url: undefined, style: 'path', region: 'us-east-1', credentials: undefined },

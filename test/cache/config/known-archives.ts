@@ -93,7 +93,7 @@ t.test('a reload reads it again, and a wrong file names its line', async t => {
     [own.replace('.debian.org/debian', '/debian'), /:4:\d+: .*places\[0\]: the host is missing/],
     [own.replace('.debian.org/debian, ', '"a b", '), /:4:\d+: .*places\[0\]: found "a b"/],
     [own.replace('path: /debian', 'path: a/debian'), /:5:\d+: .*path: names a host/],
-    [own.replace('name: vendor', 'name: debian'), /:6:\d+: .*name: stands here twice/],
+    [own.replace('name: vendor', 'name: debian'), /:6:\d+: .*name: is listed twice/],
     [own.replace('to: mirror', '# '), /:6:\d+: .*name: is fetched from nowhere; name a host/],
     [own.replace('with: vendor', 'with: other'), /:13:\d+: .*with: is not the name of another/],
     [own.replace('with: vendor', 'with: addons'), /:13:\d+: .*with: is not the name of another/],

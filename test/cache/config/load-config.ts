@@ -29,7 +29,7 @@ limits: {connections: 0}
       'f.yaml:3:25: alternative_ports[1]: found 70000, expected a port from 1 to 65535',
       'f.yaml:4:1: unused_days: no such setting here; did you mean expiration.unused_days?',
       'f.yaml:6:5: domains[0]: found a URL, expected a host; write archive.example.org',
-      'f.yaml:8:12: timeouts.connect: found "8 parsecs", expected a duration from 100ms to 5m; "parsecs" is no unit of time: use ms, s, m, h, d or w',
+      'f.yaml:8:12: timeouts.connect: found "8 parsecs", expected a duration from 100ms to 5m; "parsecs" is not a unit of time: use ms, s, m, h, d or w',
       'f.yaml:9:12: timeouts.content: found "99h", expected a duration from 100ms to 10m; that is 4d3h',
       'f.yaml:10:3: timeouts.conect: no such setting; did you mean connect?',
       'f.yaml:12:12: https.prevent: found "maybe", expected true or false',

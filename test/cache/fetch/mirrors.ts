@@ -200,7 +200,7 @@ t.test('an origin that is not wanted is not asked', async t => {
   t.equal(await ask(undefined, new Set(['a.example.org:80'])), 'b*: b 200')
   t.equal(
     await ask(undefined, new Set(names.map(name => `${name}:80`))),
-    ': no origin has the file of http://a.example.org/x that is wanted',
+    ': no origin has the right file for http://a.example.org/x',
   )
 })
 

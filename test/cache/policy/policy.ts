@@ -270,7 +270,7 @@ t.test('every refusal names the setting, the value met and what to change', asyn
     [
       '[fd00::1]',
       {},
-      '[fd00::1]:80 is refused because it is no public address and in no list; list [fd00::1]:80 under `private_domains` to allow it.',
+      '[fd00::1]:80 is refused because it is not a public address and in no list; list [fd00::1]:80 under `private_domains` to allow it.',
     ],
     [
       'archive.example.org',

@@ -22,8 +22,8 @@ t.test('an entry that was read is an entry', t => {
 t.test('what is no entry is refused with the reason', t => {
   const changed = (changes: object) => ({ ...entry, ...changes })
   const table: ReadonlyArray<readonly [what: string, value: object, because: string]> = [
-    ['no key', changed({ key: undefined }), 'key is no text'],
-    ['empty key', changed({ key: '' }), 'key is no text'],
+    ['no key', changed({ key: undefined }), 'key is not text'],
+    ['empty key', changed({ key: '' }), 'key is not text'],
     ['fields as object', changed({ fields: {} }), 'fields are not pairs of name and value'],
     ['a triple', changed({ fields: [['a', 'b', 'c']] }), 'fields are not pairs of name and value'],
     ['a number', changed({ fields: [['a', 1]] }), 'fields are not pairs of name and value'],
@@ -41,13 +41,13 @@ t.test('what is no entry is refused with the reason', t => {
     ],
     ['upper case', changed({ digest: entry.digest.toUpperCase() }), 'digest is no SHA-256'],
     ['a path', changed({ digest: `../${entry.digest.slice(3)}` }), 'digest is no SHA-256'],
-    ['negative size', changed({ size: -1 }), 'size is no count of bytes'],
-    ['half a byte', changed({ size: 0.5 }), 'size is no count of bytes'],
-    ['size as text', changed({ size: '7' }), 'size is no count of bytes'],
+    ['negative size', changed({ size: -1 }), 'size is not a number of bytes'],
+    ['half a byte', changed({ size: 0.5 }), 'size is not a number of bytes'],
+    ['size as text', changed({ size: '7' }), 'size is not a number of bytes'],
     ['date', changed({ lastModified: '2025-01-01' }), 'lastModified is no IMF-fixdate'],
-    ['stored', changed({ stored: null }), 'stored is no moment'],
-    ['validated', changed({ validated: -5 }), 'validated is no moment'],
-    ['age', changed({ initialAge: 'old' }), 'initialAge is no number of seconds'],
+    ['stored', changed({ stored: null }), 'stored is not a time'],
+    ['validated', changed({ validated: -5 }), 'validated is not a time'],
+    ['age', changed({ initialAge: 'old' }), 'initialAge is not a number of seconds'],
   ]
   for (const [what, value, because] of table) {
     t.strictSame(checkEntry({ ...value }), { because }, what)

@@ -44,7 +44,7 @@ t.test('a file that assertions cannot be encrypted to is refused at the start', 
   const listen = ['dev-idp', '--listen', '127.0.0.1:0']
   for (const [name, content, why] of [
     ['absent.crt', undefined, 'there is no such file'],
-    ['text.crt', 'no certificate', 'it is no certificate in PEM'],
+    ['text.crt', 'no certificate', 'it is not a certificate in PEM form'],
     ['elliptic.crt', makeAuthority().cert, 'its key is not RSA'],
   ] as const) {
     const file = join(directory, name)

@@ -122,7 +122,7 @@ t.test('all links and anchors lead somewhere, and nothing is fetched from elsewh
 })
 
 t.test('what the site cannot show is an error', async t => {
-  const addresses = { link: (href: string) => href, picture: (href: string) => href }
+  const addresses = { link: (href: string) => href, picture: (href: string) => ({ light: href }) }
   t.throws(() => documentHtml('<b>bold</b>', addresses), /HTML in a document/)
   t.equal(documentHtml('<!-- run by test/x.ts -->', addresses), '')
   t.throws(() => manualHtml('.TH X 8\n.UR https://example.org/'), /line 2/)

@@ -8,12 +8,18 @@ import { type Claim, claimTable } from '../claims.ts'
 import { ownClaims } from '../config.ts'
 import type { SettingValues } from '../settings.ts'
 
-type Rule = SettingValues['access'][number] & { readonly place: PathRule }
+type Rule = SettingValues['access'][number] & {
+  readonly place: PathRule
+  readonly watched: boolean
+}
 
 export function checkAccess(values: SettingValues): Remarks {
   const { problems, warnings, wrong, warn } = valueRemarks('access')
-  const { saml } = values
-  const rules = values.access.map(rule => ({ ...rule, place: pathRule(rule.path) }))
+  const { saml, accessEnforce } = values
+  const rules = values.access.map(rule => {
+    const watched = (rule.enforce ?? accessEnforce) === 'watch'
+    return { ...rule, place: pathRule(rule.path), watched }
+  })
   for (const [index, rule] of rules.entries()) {
     const at = (...more: Remark['path']) => [index, ...more]
     const { allow, login, methods } = rule
@@ -31,12 +37,19 @@ export function checkAccess(values: SettingValues): Remarks {
     if (login !== undefined && (allow === 'anyone' || allow === 'nobody')) {
       warn(at('login'), `has no effect: the rule allows ${allow}, so logins do not matter`)
     }
+    if (rule.watched && allow === 'anyone') {
+      const text =
+        'lets in people without a login at once, which cannot be watched; write enforce: always if that is meant'
+      wrong(at('allow'), text)
+    }
+    const isDecided = rules.some(other => !other.watched && decidesAll(other, rule))
+    if (rule.watched && accessEnforce === 'always' && !isDecided) {
+      const text = `lets no person through: without this rule none is for ${rule.path}; add one that says who may use it meanwhile, such as { path: ${rule.path}, allow: signed-in }`
+      wrong(at('enforce'), text)
+    }
     const before = hiddenBy(rule, rules)
     if (before !== undefined) {
-      warn(
-        at(),
-        `is never reached: rule ${before + 1} decides on all it is for; put it before that`,
-      )
+      warn(at(), `is never reached: rule ${before + 1} decides about all its requests; move it up`)
     }
     const below = before === undefined ? openBelow(rule, rules) : undefined
     if (below !== undefined) {
@@ -89,7 +102,7 @@ function doubtful(
       if (name !== 'groups') continue
       for (const pattern of patterns) {
         if (groupForm === 'name' && /^cn=/i.test(pattern)) {
-          const text = `"${pattern}" is the name of no group: identity.groupForm keeps the common name alone`
+          const text = `"${pattern}" is the name of no group: identity.groupForm keeps only the common name`
           remarks.push({ path, at: 'value', text })
         }
         if (groupForm === 'name' || groups.length === 0 || pattern.includes('*')) continue
@@ -130,11 +143,16 @@ export function nearestAttribute(name: string, known: readonly string[]): string
 
 /** The index of an earlier rule that decides on everything a rule is for. */
 function hiddenBy(own: Rule, rules: readonly Rule[]): number | undefined {
-  const found = rules.slice(0, rules.indexOf(own)).findIndex(({ place, methods }) => {
-    if (!coversRule(place, own.place)) return false
-    return methods === undefined || (own.methods?.every(each => methods.includes(each)) ?? false)
+  const found = rules.slice(0, rules.indexOf(own)).findIndex(other => {
+    return other.watched === own.watched && decidesAll(other, own)
   })
   return found === -1 ? undefined : found
+}
+
+/** Whether a rule decides on everything that another one is for. */
+function decidesAll({ place, methods }: Rule, own: Rule): boolean {
+  if (!coversRule(place, own.place)) return false
+  return methods === undefined || (own.methods?.every(each => methods.includes(each)) ?? false)
 }
 
 /**

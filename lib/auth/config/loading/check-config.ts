@@ -95,7 +95,7 @@ export function crossCheck(values: SettingValues): Remarks {
     if (!prefix.endsWith('/')) {
       warn(
         path,
-        `lets every path pass that begins so, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
+        `lets every path pass that begins with it, such as ${prefix}-admin; write ${prefix}/ when a folder is meant`,
       )
     }
   }
@@ -129,7 +129,7 @@ type Collected = ReturnType<typeof valueRemarks>
 /** The settings that can hold a token. */
 const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 
-/** The earlier attribute with the same name but for case. Field names ignore case, so the two would share one field. */
+/** The earlier attribute with the same name except for case. Field names ignore case, so the two would share one field. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const low = name.toLowerCase()
   if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'
@@ -248,7 +248,7 @@ function checkForwardAuth(
   if (trustedProxies.length === 0) {
     wrong(
       ['forwardAuth', 'listenAddress'],
-      'needs forwardAuth.trustedProxies beside it: name the address of the edge, which alone may ask',
+      'also needs forwardAuth.trustedProxies: name the address of the edge, so that no other program may ask',
     )
   }
   for (const [name, other] of [
@@ -263,7 +263,7 @@ function checkForwardAuth(
   if (secretFile === undefined && (address === undefined || !isLoopback(address))) {
     warn(
       ['forwardAuth', 'listenAddress'],
-      'is open to the network without a secret: set forwardAuth.secretFile, so that the edge alone can ask',
+      'is open to the network without a secret: set forwardAuth.secretFile, so that only the edge can ask',
     )
   }
 }

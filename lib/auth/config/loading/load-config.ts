@@ -19,7 +19,7 @@ import { crossCheck } from './check-config.ts'
 export interface ConfigPlace {
   /** Names the instance: its file, its dynamic file, its log lines. */
   readonly instance: string
-  /** The file named outright, in place of `<configDirectory>/<instance>.yaml`. */
+  /** The file named outright, instead of `<configDirectory>/<instance>.yaml`. */
   readonly file: string | undefined
   readonly configDirectory: string
   readonly environment: Environment
@@ -45,7 +45,7 @@ async function loadFrom(place: ConfigPlace): Promise<LoadedConfig> {
     links.length === 0
       ? []
       : [
-          `${links.length} variables of the environment, such as ${links[0]}, are no settings: Kubernetes sets them for a Service whose name begins with "authproxy"; enableServiceLinks: false in the pod leaves them out`,
+          `${links.length} variables of the environment, such as ${links[0]}, are not settings: Kubernetes sets them for a Service whose name begins with "authproxy"; enableServiceLinks: false in the pod leaves them out`,
         ]
   if (set.is === 'complete') {
     const notes = [...linked, 'the environment is complete and used alone; no file is read']

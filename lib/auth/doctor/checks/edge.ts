@@ -43,7 +43,7 @@ export function host({ config: { domain } }: Examination, { host }: ProbeAnswer)
   return isOwnHost(host, domain)
     ? goodFinding(`${host}, preserved`)
     : wrongFinding(
-        `${host === '' ? 'none' : host} arrives in place of ${domain}`,
+        `${host === '' ? 'none' : host} arrives instead of ${domain}`,
         'logins fail like this. nginx: proxy_set_header Host $http_host; Apache: ProxyPreserveHost On; HAProxy and Caddy preserve it unless configured otherwise',
       )
 }
@@ -60,7 +60,7 @@ export function proto(_: Examination, { forwardedProto }: ProbeAnswer): Finding 
   return wrongFinding(
     passed
       ? `${forwardedProto}: the edge forwards what a client claims`
-      : `${forwardedProto} in place of https`,
+      : `${forwardedProto} instead of https`,
     mend,
   )
 }
@@ -129,7 +129,7 @@ export async function paths(of: Examination): Promise<Finding> {
   if (of.config.forwardAuth !== undefined) {
     return wrongFinding(
       astray.join('; '),
-      `the edge has to lead what begins with /saml/ and /__authproxy to the gateway listener, unchanged, POST included; ${probePath} by the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
+      `the edge has to route paths that begin with /saml/ and /__authproxy to the gateway listener, unchanged, POST included, and ${probePath} on the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
     )
   }
   return wrongFinding(

@@ -20,8 +20,8 @@ const checks: readonly Check[] = [
   check('configuration', 'are there warnings about it?', warnings),
   check('host name', 'does another instance have it too?', neighbours.hostName),
   check('owner of files', 'do they belong to the owner of their directory?', keys.owners),
-  check('volume of files', 'is it of this machine alone?', keys.volume),
-  check('dynamic configuration', 'is it readable for the service alone?', keys.file),
+  check('volume of files', 'is it only of this machine?', keys.volume),
+  check('dynamic configuration', 'can only the service read it?', keys.file),
   check('own SAML certificate', 'how long is it valid?', keys.certificate),
 
   check('service', 'does this instance answer at its own address?', service.instance),
@@ -40,7 +40,7 @@ const checks: readonly Check[] = [
   ),
   check('backend', 'does the application answer at proxy.targetURL?', backend.application),
   check('loop', 'does proxy.targetURL lead back to this instance?', backend.loop),
-  check('backendCredential', 'can its file be read by the service alone?', backend.credentialFile),
+  check('backendCredential', 'can only the service read its file?', backend.credentialFile),
   check('backend without credential', 'does it refuse requests?', backend.withoutCredential),
   check(
     'names beyond ASCII',

@@ -37,7 +37,7 @@ type ForwardAuth = NonNullable<Config['forwardAuth']>
 
 export const forwardAuthChecks: readonly Check[] = [
   checkingEdge('check', 'does the edge ask before it forwards?', question),
-  checkingEdge('identity', 'does it come from the check alone?', identity),
+  checkingEdge('identity', 'does it come only from the check?', identity),
   checkingEdge('words of a client', 'are they dropped?', claims),
   checkingEdge('redirects of the application', 'are they judged?', redirects),
   checkingEdge('judged path', 'is it the one that was sent?', target),
@@ -164,12 +164,12 @@ async function question(of: Examination, { edge }: ForwardAuth): Promise<Finding
   if (check === undefined) {
     return wrongFinding(
       `${at} ${insteadText(outcome)}, and no check came`,
-      `the edge has to reach forwardAuth.listenAddress, and to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].ask}`,
+      `the edge has to reach forwardAuth.listenAddress, and to send ${probePath} to the gateway listener on the way of the application. ${LINES[edge].ask}`,
     )
   }
   return wrongFinding(
     `the check allows ${at}, but it ${insteadText(outcome)}`,
-    `the edge has to lead ${probePath} by the way of the application to the gateway listener. ${LINES[edge].probe}`,
+    `the edge has to send ${probePath} to the gateway listener on the way of the application. ${LINES[edge].probe}`,
   )
 }
 
@@ -332,7 +332,7 @@ async function cookies(of: Examination, { edge }: ForwardAuth): Promise<Answer> 
     return wrongFinding('none arrives at the check: logins run in a circle', LINES[edge].cookies)
   }
   if (answer === undefined || answer.cookiePairs <= 1)
-    return goodFinding('ours arrive at the check alone')
+    return goodFinding('ours arrive only at the check')
   return doubtfulFinding(
     'the application gets the cookies of authproxy: what it shows or logs of them is a session',
     LINES[edge].field('Cookie'),
@@ -363,7 +363,7 @@ async function answerWithoutSession(of: Examination, { edge }: ForwardAuth): Pro
   }
   return wrongFinding(
     `a person who opens / gets ${status}, and not the login`,
-    `the edge has to lead what is denied to the login. ${LINES[edge].denied}`,
+    `the edge has to send denied requests to the login. ${LINES[edge].denied}`,
   )
 }
 

@@ -107,7 +107,7 @@ export function judgeVolume(directory: string, kind: number): Finding[] {
   return [
     doubtfulFinding(
       `${directory} is on ${name}: an instance on another machine would not see that this one has the files`,
-      'let one machine alone mount it (ReadWriteOnce), or give each instance a directory on its own disk and a store (docs/several-instances.md)',
+      'let only one machine mount it (ReadWriteOnce), or give each instance a directory on its own disk and a store (docs/several-instances.md)',
     ),
   ]
 }

@@ -34,7 +34,7 @@ export async function hostName({
     findings.push(
       wrongFinding(
         `${join(directory, name)} has the same host name, ${hostOf(config.domain)}: browsers send the cookies of a host to all its ports, so a login at one of the two instances ends the session at the other`,
-        'give each instance a host name of its own, such as wiki.example.org and shop.example.org, in place of two ports',
+        'give each instance a host name of its own, such as wiki.example.org and shop.example.org, instead of two ports',
       ),
     )
   }

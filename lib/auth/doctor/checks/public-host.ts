@@ -169,13 +169,13 @@ async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Fin
       `${at} answers ${status}${to}, and not with our metadata`,
       config.forwardAuth === undefined
         ? `the edge has to forward every path of the public host to ${own}`
-        : `the edge has to lead what begins with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
+        : `the edge has to route paths that begin with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {
     return doubtfulFinding(
       `${at} leads to an authproxy for this host`,
-      'it tells what the edge does on the way only to a user who can read its keys: run this as the service user',
+      'it says what the edge changes only to a user who can read its keys: run this as the service user',
     )
   }
   return wrongFinding(

@@ -36,7 +36,7 @@ export async function instance(of: Examination): Promise<Answer> {
   if ((await dynamicFile(of)).problem !== undefined) {
     return doubtfulFinding(
       found,
-      'it tells more only to a user who can read its keys: run this as the service user',
+      'it says more only to a user who can read its keys: run this as the service user',
     )
   }
   return wrongFinding(

@@ -156,7 +156,7 @@ async function judgeAccess(ask: Ask, { user }: StateConfig): Promise<Finding> {
   const foreign = await allowed(ask('EXISTS', 'authproxy-doctor-asks-for-another-key'))
   if (foreign !== refusedByList)
     return doubtfulFinding('its user may use every key of the store', mend)
-  return goodFinding(`the user ${user ?? 'default'} may use the keys of this instance alone`)
+  return goodFinding(`the user ${user ?? 'default'} may use only the keys of this instance`)
 }
 
 const refusedByList = Symbol('NOPERM')

@@ -102,7 +102,7 @@ const expected: Milliseconds = 60_000
 /** The number of waiting jobs that starts another thread. They take one thread as long as another takes to start. */
 const WORTH_A_THREAD = 8
 
-/** The memory of a job besides its bytes. */
+/** The memory of a job in addition to its bytes. */
 const ENTRY = 4096
 
 export class WorkerPool {
@@ -172,7 +172,7 @@ export class WorkerPool {
     await Promise.all([...this.#threads].map(thread => thread.end()))
   }
 
-  /** Waits until a job may begin: when fewer run than there may be threads, or in the place of one that is over. */
+  /** Waits until a job may begin: when fewer run than there may be threads, or instead of one that is over. */
   async #turn(size: number, { address, hasBegunLogin }: Client, stop: AbortSignal): Promise<void> {
     await new Promise<void>((resolve, giveUp) => {
       let begun = false

@@ -10,7 +10,7 @@ export async function askService(directory: string, request: object): Promise<Ex
   const code = await printAnswer({ directory, lock: wholeDirectory }, request, printComplaint)
   if (code === 'forbidden') {
     throw serviceNotAsked(
-      `The service of ${directory} answers its own user and root alone: try it with sudo.`,
+      `The service of ${directory} answers only its own user and root: try it with sudo.`,
     )
   }
   if (code !== undefined) return code

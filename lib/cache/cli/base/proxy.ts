@@ -17,13 +17,13 @@ export function ownAddress(at: Config['listen'][number] | undefined) {
   return { host: everywhere ? '127.0.0.1' : address, port }
 }
 
-/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is none. */
+/** Asks the proxy on this machine for a URL. Throws a Failure when it does not answer, or when the URL is invalid. */
 export function askProxy(
   url: string,
   at: Config['listen'][number] | undefined,
 ): Promise<IncomingMessage> {
   const uri = parseUri(url)
-  if ('problem' in uri) throw new Failure(`${url} is no http or https URL`, { code: 'get' })
+  if ('problem' in uri) throw new Failure(`${url} is not an http or https URL`, { code: 'get' })
   const host = formatAuthority(uri, uri.scheme)
   const rest = `${uri.path}${uri.query === undefined ? '' : `?${uri.query}`}`
   const path = uri.scheme === 'https' ? `http://HTTPS///${host}${rest}` : `http://${host}${rest}`

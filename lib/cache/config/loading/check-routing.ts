@@ -37,7 +37,8 @@ export function checkRouting(config: Config): Remarks {
     })
     if (credentials === undefined) return
     if (clients.length === 0) {
-      const text = 'needs `clients` beside it: the networks that may have what the credentials open'
+      const text =
+        'also needs `clients`: the networks that may have the files behind the credentials'
       wrong(at('credentials'), text)
     }
     if ((redirects ?? config.redirects) === 'pass') {

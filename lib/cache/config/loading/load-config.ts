@@ -169,7 +169,7 @@ function remarksOn(found: unknown, file: FileValues, surroundings: UserEnvironme
         ? 'is empty: no client may use the proxy'
         : AddressSet.fromCidrs(file.clients).has('127.0.0.1')
           ? undefined
-          : 'replaces the default and leaves this machine itself out: add 127.0.0.0/8, unless apt here shall not use the proxy'
+          : 'replaces the default and leaves this machine itself out: add 127.0.0.0/8, unless apt on this machine should not use the proxy'
     if (text !== undefined) remarks.push({ path: ['clients'], at: 'key', text })
   }
   return remarks

@@ -19,13 +19,13 @@ import type { Logger } from '../../../log/log.ts'
 import { recentEntries } from '../../../recent.ts'
 import { decompress } from '../../archive/decompress.ts'
 import { indexedFiles, type ListedFile } from '../../archive/listed-file.ts'
+import { type PackageFile, packageFile } from '../../archive/package-file.ts'
 import { classify, decodedUrl } from '../../archive/path.ts'
 import { compareVersions } from '../../archive/version.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fetcher } from '../../fetch/fetch.ts'
 import { Layout } from '../../store/disk/disk.ts'
 import type { Store } from '../../store/store.ts'
-import { type PackageFile, packageFile } from '../../store/upkeep/versions.ts'
 import {
   type AdoptedIndex,
   type Generation,
@@ -58,7 +58,7 @@ const betweenLooks: Milliseconds = 1000
 /** The number of past generations in which packages are searched, because a generation can pass while none is fetched. */
 const mostPast = 3
 
-/** The number of successive failures after which no more files of the suite are fetched. */
+/** The number of successive failures after which no further files of the suite are fetched. */
 const mostFailures = 5
 
 const mostSeen = 10_000
@@ -85,7 +85,7 @@ export class AheadFetches {
     })
   }
 
-  /** Begins no more fetches. Resolves when the current one has ended. */
+  /** Begins no further fetches. Resolves when the current one has ended. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the service stops'))
     await this.#working
@@ -267,7 +267,7 @@ async function newest(search: Search): Promise<readonly NewerPackage[]> {
     const old = before.get(file.name)
     const { sha256: digest } = listed.digests
     if (old === undefined || digest === undefined || old.name === name) return []
-    // File names lack the epoch. If the old file is not named any more, the new one is newer whatever their names say.
+    // File names lack the epoch. If the old file is no longer named, the new one is newer whatever their names say.
     const older = still.has(file.name) && compareVersions(file.version, old.file.version) <= 0
     const { path, size } = listed
     return older ? [] : [{ lastUsed: lastUsed(old), root, path, size, digest }]

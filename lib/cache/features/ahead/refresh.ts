@@ -64,7 +64,7 @@ export class RefreshSchedule {
     this.#stopLooking = repeat(parts.clock, betweenLooks, () => this.#look())
   }
 
-  /** Begins no more refreshes. Resolves without waiting for the end of the current one. */
+  /** Begins no further refreshes. Resolves without waiting for the end of the current one. */
   async close(): Promise<void> {
     this.#closing.abort()
     this.#stopLooking()

@@ -36,15 +36,15 @@ export const aheadSettings = {
           'Days: packages that a client has asked for in so many days are fetched ahead. 0 switches this off. A version that was fetched ahead counts as used when the version before it was used.',
         ),
         files: setting(integer(1, 100_000), 500).says(
-          'Most files that are fetched ahead in 24 hours.',
+          'Maximum number of files that are fetched ahead in 24 hours.',
         ),
         size: setting(size('1M', '1024T'), '2G').says(
-          'Most bytes that are fetched ahead in 24 hours.',
+          'Maximum bytes that are fetched ahead in 24 hours.',
         ),
       },
     ),
     refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. A minute is the shortest interval that counts.',
+      'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. The shortest interval is a minute.',
     ),
     refresh_for: setting(duration('1h', '365d'), '14d').says(
       'Suites that no client has asked for in so long are no longer refreshed.',
@@ -54,7 +54,7 @@ export const aheadSettings = {
       'any time',
       'suites:\n  refresh: 30m\n  refresh_between: "22:00-06:00"',
     ).says(
-      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Questions of clients are answered at any time.',
+      'Times of the day, by the clock of the machine, between which suites are refreshed. The times are to be quoted. Requests of clients are answered at any time.',
     ),
   },
 }

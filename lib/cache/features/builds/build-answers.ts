@@ -135,7 +135,7 @@ function notInBuildResponse(allowed: AllowedRequest, { because, sentence }: Refu
   return failedResponse(allowed, because, { status: 409, reason, sentence })
 }
 
-/** The answer with a status that a build recorded in place of a file. */
+/** The answer with a status that a build recorded instead of a file. */
 function recordedStatusResponse(
   { request, file }: AllowedRequest,
   { status, location }: GivenStatus,
@@ -170,7 +170,7 @@ async function record(
   } else if (unrecorded.has(because)) {
     recording?.failed(`it was passed through without being stored (${because})`)
   } else if (allowed.request.method === 'HEAD') {
-    recording?.failed('it was asked for with HEAD alone')
+    recording?.failed('it was asked for only with HEAD')
   }
   return response
 }

@@ -156,7 +156,7 @@ export function listText({ name, begun, locked, answers }: Build): string {
 export function buildOfList(text: string, name: string, now: Milliseconds): Build | string {
   const [first = '', ...lines] = text.split('\n')
   const [, written, at = ''] = /^# cachesvc build (\d+) \S+ (\S+)\s*$/.exec(first) ?? []
-  if (written === undefined) return 'it does not begin as the list of a build does'
+  if (written === undefined) return 'it does not begin like the list of a build'
   if (Number(written) > version) return `it was written by a newer cachesvc (format ${written})`
   const locked = Date.parse(at)
   if (!isCount(locked)) return 'its first line has no date'

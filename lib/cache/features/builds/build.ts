@@ -17,7 +17,7 @@ import { canonicalUri, keepingKey } from '../../store/key.ts'
 /** A file that the build got: its content by digest, and its fields. */
 export type GivenFile = Pick<Entry, 'digest' | 'size' | 'lastModified' | 'fields'>
 
-/** A status that the build got in place of a file: 404, 410, or a redirect with its location. */
+/** A status that the build got instead of a file: 404, 410, or a redirect with its location. */
 export interface GivenStatus {
   readonly status: number
   readonly location?: string | undefined

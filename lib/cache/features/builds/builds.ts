@@ -55,7 +55,7 @@ interface OwnBuild extends Build {
 
 /** The recording of the answer to one request. */
 export interface BuildRecording extends AnswerNotes {
-  /** Records that the client gets a status in place of a file. */
+  /** Records that the client gets a status instead of a file. */
   readonly answered: (given: GivenStatus) => void
 }
 
@@ -398,7 +398,7 @@ export class Builds {
     if (build.locked === undefined) return `The build ${name} is not locked.`
     build.locked = undefined
     await this.#write(build)
-    this.#parts.log.info('a build is recorded further', { name })
+    this.#parts.log.info('a build records again', { name })
     return undefined
   }
 

@@ -57,7 +57,7 @@ export async function buildAnswer(
       return { out, complaints: shortened(problems), code: exitCodes.success }
     }
     case 'unlock':
-      return done(await builds.unlock(name), `${name} is recorded further\n`)
+      return done(await builds.unlock(name), `${name} records again\n`)
     case 'remove':
       return done(await builds.remove(name), `removed ${name}\n`)
     case 'fetch': {

@@ -53,7 +53,7 @@ const refuseTunnel: RefuseTunnel = ({ label: build, origin }) => {
   if (build === undefined) return undefined
   const because: BuildRefusal = 'unread-tunnel'
   const facts = { outcome: 'failed', because, origin, build } satisfies OutcomeFacts
-  const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ in place of https://${origin}/, or have the tunnel intercepted.`
+  const sentence = `A build cannot have what goes through a tunnel unread: write http://HTTPS///${origin}/ instead of https://${origin}/, or have the tunnel intercepted.`
   return textResponse(409, sentence, { facts })
 }
 

@@ -5,7 +5,7 @@
  * - File names of packages lack the epoch of the version.
  * - A package URL of the type `deb` needs a vendor. The path of an archive tells it for Debian and Ubuntu only.
  */
-import { packageFile } from '../../store/upkeep/versions.ts'
+import { packageFile } from '../../archive/package-file.ts'
 import { type Build, type GivenFile, isFile } from './build.ts'
 
 export interface Material {

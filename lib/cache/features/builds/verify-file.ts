@@ -12,7 +12,7 @@ export interface NamedFile {
   readonly digest: string
 }
 
-/** The files that a document names, each once; a sentence when it is none of these documents. */
+/** The files that a document names, each once; a sentence when it is not one of these documents. */
 export function namedFiles(text: string): readonly NamedFile[] | string {
   const json = parsedJson(text)
   const pairs = isRecord(json) ? pairsIn(json) : pairsInList(text)

@@ -11,7 +11,7 @@ import type { CarriedRecord } from '../feature.ts'
 /** The reasons for which an import leaves files out, in words. */
 export const leftOutReasons = {
   incomplete: 'incomplete, or their length is not known',
-  'not-named': 'named by no index, and their place tells no URL',
+  'not-named': 'named by no index, and their place does not show a URL',
   changing: 'of a kind whose content changes: the next request fetches them',
   refused: 'of hosts that the configuration does not allow, or never stores',
   'other-content': 'not what an index or their name says',

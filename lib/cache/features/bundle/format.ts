@@ -75,13 +75,13 @@ export const maxLineBytes = 2 * maxEntryBytes
 export function readManifestLine(line: string): Entry | string {
   const found = parsedJson(line)
   if (found === undefined) return 'a line of the manifest is not JSON'
-  if (!isRecord(found)) return 'a line of the manifest is no entry'
+  if (!isRecord(found)) return 'a line of the manifest is not an entry'
   // The member `verified` is dropped, because a bundle is not trusted to say that a file is verified.
   const { url: key, sha256: digest, verified: _, ...rest } = found
   const { entry, because } = checkEntry({ ...rest, key, digest })
-  if (entry === undefined) return `a line of the manifest is no entry: ${because}`
+  if (entry === undefined) return `a line of the manifest is not an entry: ${because}`
   const target = parseTarget('GET', entry.key)
-  if ('problem' in target || target.form !== 'absolute') return `${entry.key} is no URL`
+  if ('problem' in target || target.form !== 'absolute') return `${entry.key} is not a URL`
   // The fields come from another machine, so they are treated like those of an origin.
   return { ...entry, fields: [...keptFields(Fields.of(...entry.fields))] }
 }

@@ -1,5 +1,5 @@
 /**
- * Bundles that follow each other: each has a number and names the one before, whose files it leaves out. A cache remembers which bundles
+ * Bundles that follow each other: each has a number and names the previous one, whose files it leaves out. A cache remembers which bundles
  * it has imported, so that a missing one is noticed.
  *
  *     cachesvc-bundle.json      {…,"number":3,"id":"…","choice":["archive.example.org"],"after":{"number":2,"id":"…"}}
@@ -39,7 +39,7 @@ export function placeAfter(
   if (before === undefined) return { number: 1, id, choice }
   if (choice.join() !== before.choice.join()) {
     const said = before.choice.length === 0 ? 'everything' : before.choice.join(', ')
-    throw seriesFailure(`The bundle before has ${said}, so this one has to have the same.`)
+    throw seriesFailure(`The previous bundle has ${said}, so this one has to have the same.`)
   }
   const { number } = before
   return { number: number + 1, id, choice, after: { number, id: before.id } }
@@ -78,7 +78,7 @@ export async function bundleBefore(
   const made = isRecord(found) ? Date.parse(String(found['made'])) : Number.NaN
   if (identityProblem(identity) === undefined && place !== undefined && !Number.isNaN(made))
     return { place, since: made - longestDownload }
-  throw seriesFailure(`${path} is no bundle that another one can follow.`)
+  throw seriesFailure(`${path} is not a bundle that another one can follow.`)
 }
 
 async function identityAt(path: string): Promise<string> {

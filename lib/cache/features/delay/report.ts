@@ -120,7 +120,7 @@ function givenText({ given, choice, date, restraint: { hold } }: DelayState): st
   const by = permission === undefined ? '' : ` by ${permission.by}${reasonText(permission.reason)}`
   const words = `clients get ${givenWords[given?.because ?? 'first']}${by}`
   if (hold !== undefined && date !== undefined && date >= hold) {
-    return `${words}, which is later than the hold: what clients have got is not taken back`
+    return `${words}, which is later than the hold: clients keep what they already have`
   }
   return choice.expires ? `${words}, whose Valid-Until is near or past` : words
 }

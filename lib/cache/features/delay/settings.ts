@@ -1,23 +1,10 @@
 /**
  * The settings of delays and holds, which stand with their archive.
  */
-import { day, type Milliseconds } from '../../../async/clock.ts'
-import { mismatch, type Remark, readResult } from '../../../config/reading.ts'
-import { duration, text } from '../../../config/setting-kinds.ts'
-import { type Kind, kind, listOf, optionalSetting, setting } from '../../../config/settings.ts'
-
-/** A day such as `2026-11-01`, as the moment at which it ends by UTC. */
-const calendarDay: Kind<Milliseconds> = kind(
-  { name: 'day', json: { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\d$' } },
-  found => {
-    const begin =
-      typeof found === 'string' && /^\d{4}-\d\d-\d\d$/.test(found) ? Date.parse(found) : Number.NaN
-    // Date.parse takes the 31st of February for a day of March.
-    return Number.isNaN(begin) || new Date(begin).toISOString().slice(0, 10) !== found
-      ? mismatch(found, 'a day', 'such as "2026-11-01"')
-      : readResult(begin + day)
-  },
-)
+import type { Milliseconds } from '../../../async/clock.ts'
+import type { Remark } from '../../../config/reading.ts'
+import { calendarDay, duration, text } from '../../../config/setting-kinds.ts'
+import { listOf, optionalSetting, setting } from '../../../config/settings.ts'
 
 export const delaySettings = {
   archives: {

@@ -11,14 +11,9 @@ import { type ExitCode, exitCodes, print } from '../../../program.ts'
 import { eachOf, fetchThrough, ownAddress } from '../../cli/base/proxy.ts'
 import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
 import type { Config } from '../../config/config.ts'
-import { type AptFile, type OwnApt, openOwnApt, printedFiles } from './own-apt.ts'
+import { type AptFile, type AptOptions, type OwnApt, openOwnApt, printedFiles } from './own-apt.ts'
 
-export interface FetchOptions {
-  readonly from: string | undefined
-  readonly suite: readonly string[]
-  readonly component: readonly string[]
-  readonly arch: string | undefined
-  readonly keyring: string | undefined
+export interface FetchOptions extends AptOptions {
   /** The path of the list. */
   readonly packages: string | undefined
   readonly 'with-dependencies': boolean
@@ -31,30 +26,19 @@ const mostShown = 10
 
 /** Fetches the indexes and the packages. The exit code is a failure when one did not arrive. */
 export async function fetchList(config: Config, options: FetchOptions): Promise<ExitCode> {
-  const { from, suite, component, packages, arch } = options
   const wrong = usageProblem(options)
-  if (wrong !== undefined || packages === undefined) {
-    await printComplaint(wrong ?? 'fetch needs --packages=FILE')
+  if (wrong !== undefined) {
+    await printComplaint(wrong)
     return exitCodes.usage
   }
+  const { packages = '' } = options
   const names = namesIn((await readBounded(packages, mostListBytes)).bytes.toString())
   if (names.length === 0) {
     await printComplaint(`${packages} names no package`)
     return exitCodes.failure
   }
-  const apt = await openOwnApt({
-    archive:
-      from === undefined
-        ? undefined
-        : {
-            url: /^https?:\/\//.test(from) ? from : `http://${from}`,
-            suites: suite,
-            components: component.length === 0 ? ['main'] : component,
-          },
-    keyring: options.keyring,
-    architecture: arch ?? machineArchitecture(),
-    proxy: `http://${formatAuthority(ownAddress(config.listen[0]))}`,
-  })
+  const proxy = `http://${formatAuthority(ownAddress(config.listen[0]))}`
+  const apt = await openOwnApt(options, proxy)
   try {
     await printComplaint('reading the indexes', 'info')
     await apt.get('update', '--error-on=any')
@@ -65,17 +49,13 @@ export async function fetchList(config: Config, options: FetchOptions): Promise<
   }
 }
 
-function usageProblem({ from, suite, component, keyring }: FetchOptions): string | undefined {
+function usageProblem(options: FetchOptions): string | undefined {
+  const { from, suite, component, keyring, packages } = options
+  if (packages === undefined) return 'fetch needs --packages=FILE'
   if (from !== undefined) return suite.length === 0 ? '--from needs a --suite' : undefined
   return suite.length + component.length > 0 || keyring !== undefined
     ? '--suite, --component and --keyring need --from; without it the sources of this machine are read'
     : undefined
-}
-
-/** Debian's name of this machine's architecture. */
-function machineArchitecture(): string {
-  const names: Readonly<Record<string, string>> = { x64: 'amd64', ia32: 'i386', arm: 'armhf' }
-  return names[process.arch] ?? process.arch
 }
 
 /** The packages that a list names: a line for each, as apt takes them; `#` begins a comment. */

@@ -13,20 +13,16 @@ import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
 import { Failure } from '../../../errors.ts'
 
-/** The archive to read; undefined for the sources of this machine. */
-export interface WantedArchive {
-  readonly url: string
-  readonly suites: readonly string[]
-  readonly components: readonly string[]
-}
-
+/** The archive to read, and what for. */
 export interface AptOptions {
-  readonly archive: WantedArchive | undefined
+  /** The archive; undefined for the sources of this machine, which then have the suites. */
+  readonly from: string | undefined
+  readonly suite: readonly string[]
+  readonly component: readonly string[]
+  /** Undefined for the architecture of this machine. */
+  readonly arch: string | undefined
   /** The keys of the archive; undefined for those that apt on this machine trusts. */
   readonly keyring: string | undefined
-  readonly architecture: string
-  /** The URL of the proxy. */
-  readonly proxy: string
 }
 
 /** A file that apt would fetch. */
@@ -37,35 +33,35 @@ export interface AptFile {
   readonly sha256: string | undefined
 }
 
-export interface OwnApt {
-  /** Runs apt-get. Resolves to what it printed; rejects with its complaints when it fails. */
-  get(...words: readonly string[]): Promise<string>
-  close(): Promise<void>
-}
+export type OwnApt = Awaited<ReturnType<typeof openOwnApt>>
 
-/** Makes the directories and the configuration. Close it, which removes them. */
-export async function openOwnApt(options: AptOptions): Promise<OwnApt> {
+/** Makes the directories and the configuration, with the URL of the proxy. Close it, which removes them. */
+export async function openOwnApt(options: AptOptions, proxy: string) {
   const directory = await mkdtemp(join(tmpdir(), 'cachesvc-fetch-'))
   // As root apt downloads as the user _apt, who has to reach its directories.
   await chmod(directory, 0o755)
   const close = () => rm(directory, { recursive: true, force: true })
   try {
     const below = (path: string) => join(directory, path)
-    const needed = ['etc/apt/apt.conf.d', 'etc/apt/preferences.d', 'etc/apt/sources.list.d']
-    const states = ['lists', 'archives'].flatMap(name => [name, `${name}/partial`])
-    for (const path of [...needed, ...states]) await mkdir(below(path), { recursive: true })
+    const etc = ['apt.conf.d', 'preferences.d', 'sources.list.d'].map(name => `etc/apt/${name}`)
+    for (const path of [...etc, 'lists/partial', 'archives/partial'])
+      await mkdir(below(path), { recursive: true })
     await writeFile(below('status'), '')
-    const sources = below('etc/apt/sources.list.d/fetch.list')
-    if (options.archive !== undefined) {
+    if (options.from !== undefined) {
       const keyring = options.keyring && below(`keyring${extname(options.keyring)}`)
       // The user _apt may not be able to read the given file.
       if (keyring !== undefined)
         await writeFile(keyring, await readFile(options.keyring ?? ''), { mode: 0o644 })
-      await writeFile(sources, sourceLines(options.archive, keyring))
+      const sources = below('etc/apt/sources.list.d/fetch.list')
+      await writeFile(sources, sourceLines(options, options.from, keyring))
     }
-    await writeFile(below('apt.conf'), settingLines(options, directory))
+    await writeFile(below('apt.conf'), settingLines(options, directory, proxy))
     const env = { ...process.env, APT_CONFIG: below('apt.conf'), LC_ALL: 'C' }
-    return { get: (...words) => aptGet(words, { env, cwd: directory }), close }
+    return {
+      /** Runs apt-get. Resolves to what it printed; rejects with its complaints when it fails. */
+      get: (...words: readonly string[]) => aptGet(words, { env, cwd: directory }),
+      close,
+    }
   } catch (error) {
     await close()
     throw error
@@ -74,22 +70,28 @@ export async function openOwnApt(options: AptOptions): Promise<OwnApt> {
 
 /** The lines of sources.list(5), for packages and for their sources. */
 function sourceLines(
-  { url, suites, components }: WantedArchive,
+  { suite: suites, component }: AptOptions,
+  from: string,
   keyring: string | undefined,
 ): string {
+  const url = /^https?:\/\//.test(from) ? from : `http://${from}`
   const signed = keyring === undefined ? '' : ` [signed-by=${keyring}]`
   return suites
     .flatMap(suite => {
       // A suite that ends with a slash is a directory without components.
-      const parts = suite.endsWith('/') ? [] : components
+      const parts = suite.endsWith('/') ? [] : component.length === 0 ? ['main'] : component
       const rest = [url, suite, ...parts].join(' ')
       return [`deb${signed} ${rest}\n`, `deb-src${signed} ${rest}\n`]
     })
     .join('')
 }
 
-function settingLines({ archive, architecture, proxy }: AptOptions, directory: string): string {
-  const machines = archive === undefined ? '/etc/apt' : join(directory, 'etc/apt')
+/** Debian's names of architectures that have another one in Node.js. */
+const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: 'i386', arm: 'armhf' }
+
+function settingLines({ from, arch }: AptOptions, directory: string, proxy: string): string {
+  const architecture = arch ?? architectures[process.arch] ?? process.arch
+  const machines = from === undefined ? '/etc/apt' : join(directory, 'etc/apt')
   const settings = {
     Dir: directory,
     'Dir::State::lists': join(directory, 'lists'),

@@ -113,7 +113,7 @@ async function readAuthority({ cert, key: keyFile, password, now }: Files): Prom
   }
   if (!certificate.isAuthority) {
     throw wrong(
-      `${certificate.subject} in ${cert} is no CA certificate; one with CA:TRUE and the key usage keyCertSign is needed`,
+      `${certificate.subject} in ${cert} is not a CA certificate; one with CA:TRUE and the key usage keyCertSign is needed`,
     )
   }
   const chain = chainFrom(certificate, certificates)

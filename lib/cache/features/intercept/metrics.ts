@@ -24,7 +24,7 @@ export function interceptionMetrics(metrics: Metrics, figures: InterceptionFigur
   metrics.reading(
     {
       name: 'cachesvc_authority_expiry_timestamp_seconds',
-      help: 'When the certificate of the CA ends, seconds since the epoch.',
+      help: 'When the certificate of the CA expires, in seconds since the epoch.',
     },
     () => Math.floor(notAfter / 1000),
   )

@@ -2,8 +2,11 @@
  * Runs the command of a job: with our input and output, signals passed on, and its end as an exit code.
  */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { constants } from 'node:os'
-import { systemCode } from '../../../errors.ts'
+import { isatty } from 'node:tty'
+import { explainError, systemCode } from '../../../errors.ts'
+import { printComplaint } from '../../cli/base/terminal.ts'
 
 /** The exit codes of env(1): a command that cannot be run, and one that does not exist. */
 const cannotRun = 126
@@ -18,33 +21,22 @@ const passedOn = ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'
  */
 export async function runChild(
   [program = '', ...words]: readonly string[],
-  {
-    environment,
-    terminal,
-    complain,
-  }: {
-    readonly environment: NodeJS.ProcessEnv
-    readonly terminal: boolean
-    readonly complain: (sentence: string) => Promise<void>
-  },
+  environment: NodeJS.ProcessEnv,
 ): Promise<number> {
   const child = spawn(program, words, { stdio: 'inherit', env: environment })
   const listeners = passedOn.map(signal => {
-    const fromKeys = terminal && (signal === 'SIGINT' || signal === 'SIGQUIT')
+    const fromKeys = isatty(0) && (signal === 'SIGINT' || signal === 'SIGQUIT')
     return [signal, () => void (fromKeys || child.kill(signal))] as const
   })
   for (const [signal, listener] of listeners) process.on(signal, listener)
   try {
-    return await new Promise<number>((resolve, reject) => {
-      child.on('error', reject)
-      child.on('exit', (code, signal) => {
-        resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]))
-      })
-    })
+    const [code, signal]: readonly unknown[] = await once(child, 'exit')
+    return typeof code === 'number' ? code : 128 + constants.signals[signal as NodeJS.Signals]
   } catch (error) {
     const absent = systemCode(error) === 'ENOENT'
-    const because = error instanceof Error ? error.message : String(error)
-    await complain(absent ? `there is no command ${program}` : `${program}: ${because}`)
+    await printComplaint(
+      absent ? `there is no command ${program}` : `${program}: ${explainError(error)}`,
+    )
     return absent ? notFound : cannotRun
   } finally {
     for (const [signal, listener] of listeners) process.removeListener(signal, listener)

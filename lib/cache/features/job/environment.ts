@@ -1,5 +1,5 @@
 /**
- * What a job is told of its proxy: variables of its environment, and a file for apt.
+ * What a job learns of its proxy: variables of its environment, and a file for apt.
  *
  * # Facts
  * - apt reads the file that APT_CONFIG names before the files of the machine, so that these win. It uses `Acquire::http::Proxy` for https

@@ -21,7 +21,7 @@ export const jobFeature: Feature = {
         lock: {
           value: 'FILE',
           read: pathOption,
-          help: 'write to FILE what the command was given; when there is a FILE, give the same, and fail on another package',
+          help: 'write what the command received to FILE; if FILE exists, give the same again, and fail if a package differs',
         },
       },
       takes: [],

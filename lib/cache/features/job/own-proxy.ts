@@ -3,7 +3,7 @@
  * asked for.
  */
 import type { CommandAnswer } from '../../../admin-socket.ts'
-import { type Clock, keepAlive, type Milliseconds } from '../../../async/clock.ts'
+import { keepAlive, type Milliseconds, systemClock } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { Failure } from '../../../errors.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
@@ -19,59 +19,51 @@ export interface JobRequest {
   readonly target: string
   readonly outcome: string
   readonly because: string
-  readonly status: number
   readonly duration: Milliseconds
 }
 
-export interface OwnProxy {
-  /** The place for clients on this machine, such as `127.0.0.1:40123`. */
-  readonly authority: string
-  /** The requests that ended, in their order. Pages of the proxy itself are left out. */
-  readonly requests: readonly JobRequest[]
-  /** Runs a command of the service, as `cachesvc build` does. Throws a Failure when it fails, unless `mayFail`. */
-  ask(request: object, options?: { readonly mayFail: true }): Promise<CommandAnswer>
-  /** The counts of all runs that had this store. */
-  totals(): Promise<Counters>
-  /** Stops the service, and makes the store complete on disk. */
-  close(): Promise<void>
-}
+export type OwnProxy = Awaited<ReturnType<typeof openOwnProxy>>
 
 /** Starts the proxy. Throws a Failure when it cannot, such as when another process has the store. */
 export async function openOwnProxy(
   config: Config,
-  {
-    log,
-    clock,
-    startService,
-  }: Pick<CommandContext, 'startService'> & {
-    readonly log: Log
-    readonly clock: Clock
-  },
-): Promise<OwnProxy> {
+  log: Log,
+  { startService }: Pick<CommandContext, 'startService'>,
+) {
   const requests: JobRequest[] = []
-  const service = await startService(config, noting(log, requests))
+  const service = await startService(config, {
+    ...log,
+    // The lines about requests are for the summary alone.
+    info(message, facts = {}) {
+      const { target, outcome, because, duration } = facts
+      if (message !== 'request') log.info(message, facts)
+      else if (outcome !== 'operations') {
+        const words = { target: String(target), outcome: String(outcome) }
+        requests.push({ ...words, because: String(because ?? ''), duration: Number(duration) })
+      }
+    },
+  })
   const [{ address = '127.0.0.1', port = 0 } = {}] = service.listeners
-  const ask: OwnProxy['ask'] = async (request, options) => {
+  /** Runs a command of the service, as `cachesvc build` does. Throws a Failure when it fails, unless `mayFail`. */
+  const ask = async (request: object, options?: { readonly mayFail: true }) => {
     const answer = await service.answer(request)
     if (!isAnswer(answer)) throw new Failure('the proxy does not answer', { code: 'job' })
-    if (answer.code !== exitCodes.success && options?.mayFail !== true) {
-      throw new Failure(answer.complaints.join(' '), { code: 'job' })
-    }
-    return answer
+    if (answer.code === exitCodes.success || options?.mayFail === true) return answer
+    throw new Failure(answer.complaints.join(' '), { code: 'job' })
   }
   return {
+    /** The place for clients on this machine, such as `127.0.0.1:40123`. */
     authority: formatAuthority({ host: address, port }),
-    requests,
+    /** The requests that ended, in their order. Pages of the proxy itself are left out. */
+    requests: requests as readonly JobRequest[],
     ask,
-    async totals() {
-      const { out } = await ask({ do: 'stats', json: true })
-      return JSON.parse(out).totals
-    },
+    /** The counts of all runs that had this store. */
+    totals: async (): Promise<Counters> =>
+      JSON.parse((await ask({ do: 'stats', json: true })).out).totals,
+    /** Stops the service, and makes the store complete on disk. No client is left that a first step could serve. */
     async close() {
-      for (const { stop, deadline, serves = false } of service.stop) {
-        // No client is left that a first step could serve.
-        if (!serves) await keepAlive(resultInTime(stop(), clock, deadline))
-      }
+      for (const { stop, deadline, serves = false } of service.stop)
+        if (!serves) await keepAlive(resultInTime(stop(), systemClock, deadline))
     },
   }
 }
@@ -80,23 +72,4 @@ function isAnswer(answer: unknown): answer is CommandAnswer {
   return (
     isRecord(answer) && typeof answer['out'] === 'string' && Array.isArray(answer['complaints'])
   )
-}
-
-/** A log that keeps lines about requests to itself. */
-function noting(log: Log, requests: JobRequest[]): Log {
-  return {
-    ...log,
-    info(message, facts = {}) {
-      if (message !== 'request') return log.info(message, facts)
-      const { target, outcome, because, status, duration } = facts
-      if (outcome === 'operations') return
-      requests.push({
-        target: String(target),
-        outcome: String(outcome),
-        because: String(because ?? ''),
-        status: Number(status),
-        duration: Number(duration),
-      })
-    },
-  }
 }

@@ -9,6 +9,14 @@ import type { JobRequest } from './own-proxy.ts'
 /** A request that takes longer is slow. */
 const slow: Milliseconds = 1000
 
+const outcomes = {
+  hit: 'from the cache',
+  miss: 'from origins',
+  tunnel: 'tunnels',
+  refused: 'refused',
+  failed: 'failed',
+}
+
 /** The lines. `before` and `after` are the counts of the store at the beginning and at the end. */
 export function jobSummary(
   requests: readonly JobRequest[],
@@ -17,26 +25,17 @@ export function jobSummary(
 ): readonly string[] {
   const up = after.traffic_up - before.traffic_up
   const down = after.traffic_down - before.traffic_down
-  return [requestsLine(requests), bytesLine(up, down), slowLine(requests)]
+  const bytes = `${size(up)} given, ${size(down)} fetched: ${size(Math.max(0, up - down))} saved`
+  return [requestsLine(requests), bytes, slowLine(requests)]
 }
 
 function requestsLine(requests: readonly JobRequest[]): string {
   if (requests.length === 0) return 'no request came: see that the command uses http_proxy'
-  const words = [
-    ['hit', 'from the cache'],
-    ['miss', 'from origins'],
-    ['tunnel', 'tunnels'],
-    ['refused', 'refused'],
-    ['failed', 'failed'],
-  ].flatMap(([outcome, what]) => {
+  const words = Object.entries(outcomes).flatMap(([outcome, what]) => {
     const { length } = requests.filter(request => request.outcome === outcome)
     return length > 0 || outcome === 'hit' ? [`${length} ${what}`] : []
   })
   return `${countOf(requests.length, 'request')}: ${words.join(', ')}`
-}
-
-function bytesLine(up: number, down: number): string {
-  return `${size(up)} given, ${size(down)} fetched: ${size(Math.max(0, up - down))} saved`
 }
 
 function slowLine(requests: readonly JobRequest[]): string {

@@ -17,7 +17,7 @@ type Settings = Config['sharedStore']
 
 interface SharedStoreParts extends Pick<SharedBucketParts, 'clock' | 'log' | 'store' | 'shares'> {
   readonly blocks: BlockPool
-  /** Certificate authorities to trust besides those of Node, PEM. */
+  /** Certificate authorities to trust in addition to those of Node, PEM. */
   readonly authorities: readonly string[]
   readonly lookup?: Lookup | undefined
   readonly environment: Readonly<Record<string, string | undefined>>

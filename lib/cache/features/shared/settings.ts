@@ -27,7 +27,7 @@ const bucketUrl: Kind<TargetUri> = kind({ name: 'URL', json: { type: 'string' } 
 
 /** Reads a URL without credentials and query. No message quotes it, because it may contain a password by mistake. */
 function readPlainUrl(found: unknown, what: string): ReadResult<TargetUri> {
-  const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is no text.' }
+  const uri = typeof found === 'string' ? parseUri(found) : { problem: 'It is not text.' }
   if ('problem' in uri) return readFailure(`${uri.problem} Expected ${what}`)
   if (uri.userinfo !== undefined) {
     return readFailure(`found credentials, which do not belong there; expected ${what}`)
@@ -52,7 +52,7 @@ const sharedStore = group(
     )
       .needsRestart()
       .says(
-        'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The authorities of `https.origin_ca` and of the system count.',
+        'The bucket, in an object store with the protocol of Amazon S3: `https://s3.example.org/BUCKET`, and behind it a prefix of the names, if others use the bucket too. It is reached directly, past `parent_proxy`, and may have any address. The CAs of `https.origin_ca` and of the system are trusted.',
       ),
     style: setting(oneOf('path', 'host'), 'path')
       .needsRestart()

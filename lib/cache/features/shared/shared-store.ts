@@ -21,7 +21,7 @@ export interface SharedStore {
   entry(key: string): Promise<Entry | undefined>
   /** The adopted generation of a suite. It is remembered for a second; `fresh` asks the store in any case. */
   suite(id: string, options?: { readonly fresh?: boolean }): Promise<SuitePointer | undefined>
-  /** Compare and swap: `lost` when the pointer is not `from` any more. */
+  /** Compare and swap: `lost` when the pointer is no longer `from`. */
   swap(id: string, from: SuitePointer | undefined, to: SuiteRecord): Promise<SwapResult>
   /**
    * Has a stored content and its entry uploaded in the background. The entry of the key is read from the local store when its turn comes.

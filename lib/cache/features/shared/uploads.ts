@@ -195,7 +195,7 @@ export class Uploads {
     return known.stored > ours.stored && known.stored <= this.#parts.bucket.now() + slack
   }
 
-  /** Uploads a content. Undefined when it is in the bucket, 'gone' when this node does not have it any more. */
+  /** Uploads a content. Undefined when it is in the bucket, 'gone' when this node no longer has it. */
   async #uploadContent(entry: Entry): Promise<BucketRefusal | 'gone' | undefined> {
     const { bucket, store } = this.#parts
     const { digest, size } = entry
@@ -215,7 +215,7 @@ export class Uploads {
   }
 }
 
-/** The result of an upload. `gone` means that this node does not have the file any more, or does not share it. */
+/** The result of an upload. `gone` means that this node no longer has the file, or does not share it. */
 type Uploaded = 'there' | 'gone' | BucketRefusal
 
 /** The refusal of a write; undefined when this or another node has written the object. */

@@ -10,7 +10,7 @@ export const verificationSettings = {
       'Time from the end of one check to the start of the next. 0 switches checks off.',
     ),
     rate: setting(size('0', '100G'), '64M').says(
-      'Most bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
+      'Maximum bytes that a check reads in a second, so that requests are not slowed down. 0 is no limit.',
     ),
   },
 }

@@ -71,7 +71,7 @@ export async function cacheView(sources: OperationsSources): Promise<View> {
   }
 }
 
-/** The values about packages that no index names any more; false when such packages are kept. */
+/** The values about packages that indexes no longer name; false when such packages are kept. */
 function unreferencedView(
   { unreferenced }: Config['retention'],
   found: ReturnType<OperationsSources['unreferenced']>,

@@ -80,7 +80,7 @@ export class EntryTable {
     return this.#find(words[0] ?? 0, words[1] ?? 0)
   }
 
-  /** Adds or replaces an entry. Answers the digest that no entry names any more, if there is one. */
+  /** Adds or replaces an entry. Answers the digest that entries no longer name, if there is one. */
   put({ name, offset, length, used, digest, size }: Row): string | undefined {
     const { words, doubles, bytes } = this.#scratch
     bytes.write(name, 0, 8, 'hex')
@@ -118,7 +118,7 @@ export class EntryTable {
     into.set(this.#memory.words.subarray(from, from + dumpedWords), at)
   }
 
-  /** Removes an entry. Answers the digest that no entry names any more, if there is one. */
+  /** Removes an entry. Answers the digest that entries no longer name, if there is one. */
   remove(row: number): string | undefined {
     this.live -= this.#onDisk(row)
     this.count -= 1
@@ -333,7 +333,7 @@ export class RowTable {
     this.#insert(row, hash)
   }
 
-  /** Puts the row `by`, which has the same hash, in the place of this row, or removes the row when `by` is undefined. */
+  /** Replaces this row by `by`, which has the same hash, or removes it when `by` is undefined. */
   replace(row: number, hash: number, by: number | undefined): void {
     const slots = this.#slots
     const mask = slots.length / 2 - 1

@@ -123,7 +123,7 @@ export class Journal extends Catalogue<JournalParts> {
     return true
   }
 
-  /** Forgets the entries in these rows. Answers the digests that no entry names any more. */
+  /** Forgets the entries in these rows. Answers the digests that entries no longer name. */
   removeRows(rows: readonly number[]): readonly string[] {
     return rows.flatMap(row => {
       this.forgetNamed(this.table.name(row))
@@ -163,7 +163,7 @@ export class Journal extends Catalogue<JournalParts> {
 
   /**
    * Appends a mark and flushes the log. Rejects when the disk fails. After a failed flush it rejects until `tidy` has written the log
-   * anew.
+   * again.
    */
   async mark(durable: DurableMark): Promise<void> {
     if (this.#spoiled) throw new Error('the log of entries could not be flushed')
@@ -195,7 +195,7 @@ export class Journal extends Catalogue<JournalParts> {
     this.covered = covered
   }
 
-  /** Writes the log anew without its dead lines. A log of which a part could not be read stays, because that part would be lost. */
+  /** Writes the log again without its dead lines. A log that could not be read in part stays, because that part would be lost. */
   async compact(): Promise<void> {
     if (this.incomplete) return
     const { disk, layout } = this.parts
@@ -257,7 +257,7 @@ export class Journal extends Catalogue<JournalParts> {
     return this.file
   }
 
-  /** Removes an entry. Answers the digest that no entry names any more, if there is one. */
+  /** Removes an entry. Answers the digest that entries no longer name, if there is one. */
   #remove(row: number): string | undefined {
     const name = this.table.name(row)
     const size = this.table.size(row)

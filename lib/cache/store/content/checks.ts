@@ -3,14 +3,14 @@
  * check is old.
  *
  * A small content is hashed when it is read, before its first byte is sent. A large content is hashed while clients read it, once for all
- * of them, from the file that they have open. A content of which clients read only a part before the end, or whose last check will soon be
+ * of them, from the file that they have open. A content that clients read only in part before the end, or whose last check will soon be
  * too old, is hashed in the background. On a mismatch the content and its entries are removed, so that the next request fetches it.
  *
  * # Which checks run at once
  * A check that a client waits for runs in one of four lanes: two are for contents of up to 16 MiB, two for larger ones. In each pair the
  * smallest content goes first, so that a package never waits for an image. A check that no client waits for runs in a fifth lane, at
  * 64 MiB a second, and pauses while a check in another lane runs. A check whose last client has left gives its lane to a waiting check
- * and begins anew in the background.
+ * and begins again in the background.
  */
 import { createHash, hash } from 'node:crypto'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
@@ -39,7 +39,7 @@ const remembered = 65_536
 const aheadShare = 3 / 4
 
 export class Checks {
-  /** A check that is older than this does not count any more. */
+  /** A check that is older than this no longer counts. */
   maxAge: Milliseconds = day
   /** The number of contents that were found damaged since the start. */
   damaged = 0
@@ -146,7 +146,7 @@ export class Checks {
     return check
   }
 
-  /** Reads and hashes a content, and removes it when it is damaged. Undefined when the check must begin anew later. */
+  /** Reads and hashes a content, and removes it when it is damaged. Undefined when the check must begin again later. */
   async #examine(check: Check): Promise<boolean | undefined> {
     const { digest, size } = check
     check.source ??= this.#parts.files.read({ digest, size, first: 0, end: size })
@@ -242,7 +242,7 @@ class CheckQueue {
     this.#put(check, check.readers > 0 ? small : 'background')
   }
 
-  /** Notes that no client waits for the check any more: it moves to the background, unless it runs. */
+  /** Notes that clients no longer wait for the check: it moves to the background, unless it runs. */
   leave(check: Check): void {
     if (check.running || check.lane === undefined) return
     this.#letGo(check)

@@ -21,7 +21,7 @@ import type { Milliseconds } from '../../../async/clock.ts'
 
 /**
  * - absent: neither a file nor an entry is known
- * - unused: the file is there, and no entry names it, not yet or not any more
+ * - unused: the file is there, and no entry names it, not yet or no longer
  * - named: entries name it
  * - wrong: its bytes do not have the digest; its entries are gone, and its file is being removed or is gone
  * - staying: it was to be removed, and the disk refused to remove its file

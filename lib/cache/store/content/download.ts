@@ -33,7 +33,7 @@ export type PutResult =
 interface Completed {
   readonly digest: string
   readonly size: number
-  /** Resolves with what became of the content on disk. Never rejects. */
+  /** Resolves with what happened to the content on disk. Never rejects. */
   readonly kept: Promise<PutResult>
 }
 
@@ -484,7 +484,7 @@ class Readers {
   }
 }
 
-/** The failure of a reader whose first byte is neither in memory nor on disk any more. */
+/** The failure of a reader whose first byte is no longer in memory or on disk. */
 function tooLate(offset: number): Failure {
   return new Failure(`Byte ${offset} of the download has passed and was not stored.`, {
     code: 'too-late',

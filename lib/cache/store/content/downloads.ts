@@ -105,7 +105,7 @@ export class Downloads {
     return { because }
   }
 
-  /** Answers before each write of a download whether it must not be stored any more, or has to wait for room. */
+  /** Answers before each write of a download whether it must no longer be stored, or has to wait for room. */
   #refusals(): NonNullable<Extract<Destination, { readonly path: string }>['refusal']> {
     const { room, clock } = this.#parts
     let until: Milliseconds | undefined

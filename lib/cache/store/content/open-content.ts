@@ -122,7 +122,7 @@ export class OpenContent {
   left(reader: ChunkReader): void {
     if (!this.#readers.delete(reader)) return
     if (!reader.short) this.#sharing -= 1
-    // The chunks that were read ahead for the last reader are not needed any more.
+    // The chunks that were read ahead for the last reader are no longer needed.
     for (const chunk of [...this.#chunks.values()]) {
       if (this.#sharing === 0) this.drop(chunk)
       else if (chunk.piece !== undefined) this.#blocks.keep(chunk)

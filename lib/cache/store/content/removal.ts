@@ -45,7 +45,7 @@ export async function* rowsOf(
 
 /**
  * Forgets the entries in these rows. `due` is asked again for each, because a row may have got another entry meanwhile. Answers the
- * digests that no entry names any more. Rejects with the reason of `signal`.
+ * digests that entries no longer name. Rejects with the reason of `signal`.
  */
 export async function forget(
   { journal, clock }: UpkeepParts,

@@ -114,7 +114,7 @@ export class Room {
   }
 
   /**
-   * Why a download of which `size` bytes have arrived must not be written now; undefined when it may. With `wait`, room for it is being
+   * Why a download with `size` bytes so far must not be written now; undefined when it may. With `wait`, room for it is being
    * made: the download waits for `made` and asks again.
    */
   overflow(size: number): Refusal | undefined {
@@ -394,7 +394,7 @@ export class Arrivals {
     let arrived = this.#wholeBytes
     let unwritten = this.#wholeBytes
     for (const { size, stored, file } of this.#growing) {
-      // The file of a download that is not stored any more takes space until the download closes it.
+      // The file of a download that is no longer stored takes space until the download closes it.
       if (!stored) arrived += file.file === undefined ? 0 : file.written
       else {
         arrived += size

@@ -9,7 +9,7 @@ interface Held {
 }
 
 /**
- * A piece smaller than `smallPiece` that does not continue the one before is copied together with its neighbours, because an origin
+ * A piece smaller than `smallPiece` that does not continue the previous one is copied together with its neighbours, because an origin
  * that sends single bytes as chunks would else cost a hundred times their memory. `copiedTogether` is the size of such a copy.
  */
 const smallPiece = 16 * 1024

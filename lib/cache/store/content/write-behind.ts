@@ -15,7 +15,7 @@ export type Destination =
   | {
       readonly path: string
       /**
-       * Answers why a content of which `size` bytes have arrived must not be stored any more. Each write asks it first. With `made`,
+       * Answers why a content with `size` bytes so far must no longer be stored. Each write asks it first. With `made`,
        * the write waits for that and asks again.
        */
       readonly refusal?: (

@@ -191,8 +191,8 @@ export class DiskFile {
   }
 
   /**
-   * Reads as many bytes as the buffers hold from `position` on, or fewer at the end of the file. `over` is called when the kernel does
-   * not use the buffers any more. After a missed deadline that is later than `done`.
+   * Reads as many bytes as the buffers hold from `position` on, or fewer at the end of the file. `over` is called when the kernel no
+   * longer uses the buffers. After a missed deadline that is later than `done`.
    */
   read(into: readonly Buffer[], position: number, done: End<number>, over?: () => void): void {
     this.#run({ begin: this.#vector('readv', into, position), over }, done)

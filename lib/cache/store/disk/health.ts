@@ -223,7 +223,7 @@ function diagnose(
   // A unit with ProtectSystem=strict sees most of the file system as read-only.
   if (code === 'EROFS') {
     return [
-      'lies on a read-only file system',
+      'is on a read-only file system',
       `if systemd runs the service, ${letServiceWrite(directory)}; else mount it for writing or ${another}`,
     ]
   }

@@ -167,8 +167,8 @@ export class Retention {
   }
 
   /**
-   * Forgets entries that were not used for long and older versions of packages, and counts them by reason. Answers the digests that no
-   * entry names any more.
+   * Forgets entries that were not used for long and older versions of packages, and counts them by reason. Answers the digests that entries
+   * no longer name.
    */
   async #forget(
     rules: RetentionRules,

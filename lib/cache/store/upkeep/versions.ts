@@ -6,17 +6,10 @@
  * the table, the second walk remembers more than it needs; the result is the same.
  */
 import { crc32 } from 'node:zlib'
-import { decodedOnce } from '../../archive/path.ts'
+import { type PackageFile, packageFile } from '../../archive/package-file.ts'
 import { compareVersions } from '../../archive/version.ts'
 
 type Some = ReadonlyArray<{ readonly key: string }>
-
-/** The package and the version of a package file. */
-export interface PackageFile {
-  /** Directory, name and architecture. */
-  readonly name: string
-  readonly version: string
-}
 
 const places = 1 << 20
 
@@ -56,18 +49,6 @@ function* filesAmong(some: Some): Generator<PackageFile & { readonly key: string
     if (file !== undefined) yield { key, ...file }
   }
 }
-
-/** Reads a key like `https://host/…/name_version_architecture.deb`; undefined for any other key. */
-export function packageFile(key: string): PackageFile | undefined {
-  const slash = key.lastIndexOf('/')
-  const file = decodedOnce(key.slice(slash + 1))
-  const [, name, version, rest] = PACKAGE.exec(file) ?? []
-  if (name === undefined || version === undefined || rest === undefined) return undefined
-  return { name: `${key.slice(0, slash)}/${name}_${rest}`, version }
-}
-
-/** deb-version(7): a version begins with a digit. */
-const PACKAGE = /^([a-z0-9][a-z0-9+.-]*)_([0-9][A-Za-z0-9.+~:-]*)_([A-Za-z0-9-]+\.u?deb)$/
 
 function placeOf(name: string): number {
   return crc32(name) & (places - 1)

@@ -198,7 +198,7 @@ async function readKeys(
 ): Promise<readonly Key[]> {
   const certificates = await certificatesOf(files, ids, async text => {
     const { data } = await openpgp.unarmor(text)
-    if (!(data instanceof Uint8Array)) throw new Error('it is no keyring')
+    if (!(data instanceof Uint8Array)) throw new Error('it is not a keyring')
     return data
   })
   const keys = await Promise.all(

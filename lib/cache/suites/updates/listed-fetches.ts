@@ -68,7 +68,7 @@ export class SuiteFetches {
 
   /**
    * Fetches files in their order, a few at a time, so that connections to a slow origin remain for clients. It also fetches those for which
-   * the update does not wait any more. A later call for the same suite replaces the files whose fetch has not begun.
+   * the update no longer waits. A later call for the same suite replaces the files whose fetch has not begun.
    */
   begin(at: string, files: readonly ListedContent[], byHash: boolean): readonly ListedFetch[] {
     const { fetcher } = this.#parts

@@ -90,7 +90,7 @@ interface FormUpdate {
   readonly begun: Milliseconds
   /** Whether the origin has turned out to have another Release file. */
   changed: boolean
-  /** Makes the update wait for no more files. */
+  /** Makes the update wait for no further files. */
   readonly hurry: AbortController
   /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
   readonly offered: OfferedRelease | undefined
@@ -250,7 +250,7 @@ export class Updates {
   }
 
   /**
-   * Handles a file of a generation that the origin does not have any more, or has with other content. It asks the origin at once for a
+   * Handles a file of a generation that the origin no longer has, or has with other content. It asks the origin at once for a
    * newer Release file, which is then not held back, unless the origin may never have had the file. Resolves to whether clients get a
    * newer Release file now; undefined when the generation names no such file. Never rejects.
    */
@@ -316,7 +316,7 @@ export class Updates {
   }
 
   /**
-   * Fetches a file by its digest that the origin does not have under its own name any more, where the archive offers that. Resolves to
+   * Fetches a file by its digest that the origin no longer has under its own name, where the archive offers that. Resolves to
    * whether the file has arrived. Never rejects.
    */
   async fetchByDigest(key: string, { suite, generation, ...claim }: Claim): Promise<boolean> {
@@ -515,7 +515,7 @@ export class Updates {
   }
 
   /**
-   * Puts a Release file in the place of the one with which its update began, with its signature. Another one may have taken that place: an
+   * Replaces the Release file with which its update began, and its signature. Another one may have taken that place: an
    * operator may have removed the suite, and while it is not adopted, its Release file is fetched like any file.
    */
   async #place(
@@ -550,7 +550,7 @@ export class Updates {
     const { validUntil = Number.POSITIVE_INFINITY } = suites.generationOf(entry) ?? {}
     const expired = validUntil < clock.now()
     if (!expired && lacking.some(({ left }) => left > 0)) return this.#heldBack(candidate, lacking)
-    log.warn('a new Release file names files that cannot be had; clients get it without them', {
+    log.warn('a new Release file names files that cannot be fetched; clients get it without them', {
       key: entry.key,
       missing: lacking.map(({ path, because }) => `${path}: ${because}`),
       ...(expired && { because: 'the earlier one has expired' }),
@@ -563,7 +563,7 @@ export class Updates {
     const holding = lacking.filter(({ left }) => left > 0)
     suite.holdBack(holding, Math.max(...holding.map(({ left }) => left)))
     this.#parts.log.warn(
-      'a new Release file names files that cannot be had; clients get the earlier one',
+      'a new Release file names files that cannot be fetched; clients get the earlier one',
       { suite: suite.at, missing: holding.map(({ path, because }) => `${path}: ${because}`) },
     )
     return { use: 'stale', because: 'stale-suite-incomplete' }

@@ -49,7 +49,7 @@ export interface DialOptions {
   readonly isPublic: (address: string) => boolean
   /** The resolver, for tests; undefined: that of the system. */
   readonly lookup?: Lookup
-  /** The family of the addresses of a name that may be used; undefined: both. An address in place of a name has the family it has. */
+  /** The family of the addresses of a name that may be used; undefined: both. An address instead of a name has the family it has. */
   readonly familyOf?: FamilyOf
   /** Called when an address that was silent comes last from now on. */
   readonly onSilent?: (silent: SilentAddress) => void
@@ -124,7 +124,7 @@ export class Dialler {
     this.#secureContext = configuredContext(ca, identity)
   }
 
-  /** From now on trusts these authorities (PEM) in addition to the well-known ones, in place of those given before. */
+  /** From now on trusts these authorities (PEM) in addition to the well-known ones, instead of those given before. */
   trust(ca: readonly string[]): void {
     this.#trusted = ca
     this.#secureContext = configuredContext(ca, this.#identity)
@@ -359,7 +359,7 @@ const DEADLINE_OF = {
 } as const
 
 /**
- * Connects to one of several addresses, RFC 8305 section 5: the families take turns, an attempt starts when the one before has failed or
+ * Connects to one of several addresses, RFC 8305 section 5: the families take turns, an attempt starts when the previous one has failed or
  * taken 250 ms, no attempt is given up while others are tried, and the first to connect wins. The addresses of `later` are tried when
  * those before have failed or taken `LATER_DELAY`. `stop` ends all attempts. Rejects with the error of the only attempt, or an
  * AggregateError of all.

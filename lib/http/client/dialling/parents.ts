@@ -28,7 +28,7 @@ export type Way = Parent | undefined
 
 export interface ParentRules {
   readonly parents: readonly Parent[]
-  /** Whether an authority is asked by way of a parent. */
+  /** Whether an authority is asked through a parent. */
   readonly asks: (parent: Parent, authority: Authority) => boolean
   /** Whether an authority is asked directly when all of its parents fail. */
   readonly direct: boolean

@@ -67,7 +67,7 @@ const cases: readonly Case[] = [
       [
         'Host through the edge',
         'wrong',
-        /^inside\.example\.org arrives in place of app\.example\.org:\d+$/,
+        /^inside\.example\.org arrives instead of app\.example\.org:\d+$/,
         /proxy_set_header Host/,
       ],
       [

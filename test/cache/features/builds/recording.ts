@@ -100,7 +100,7 @@ t.test('a request that begins while a build is being locked is refused in words'
   t.match(await readFile(path, 'utf8'), /"locked":/)
 })
 
-t.test('a build that could not be locked is recorded further', async t => {
+t.test('a build that could not be locked records again', async t => {
   const { builds, answer } = await recorded(t, async () => {
     throw new Error('the disk does not answer')
   })

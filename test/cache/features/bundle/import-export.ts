@@ -99,7 +99,7 @@ t.test('an import says what it left out, and why', async t => {
       'imported 0 files, 0 bytes',
       'left out 1 file, incomplete, or their length is not known:',
       '  archive.example.org/pool/a_1_all.deb',
-      'left out 1 file, named by no index, and their place tells no URL:',
+      'left out 1 file, named by no index, and their place does not show a URL:',
       '  stray_1_all.deb',
       '',
     ].join('\n'),

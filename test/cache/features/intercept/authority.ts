@@ -71,12 +71,12 @@ t.test('wrong files: a sentence each that names the file, and code 78', { skip }
     [
       'a leaf',
       { cert: 'leaf.pem', key: 'leaf.key' },
-      /CN=leaf in .*leaf\.pem is no CA certificate/,
+      /CN=leaf in .*leaf\.pem is not a CA certificate/,
     ],
     [
       'no keyCertSign',
       { cert: 'signer.pem', key: 'signer.key' },
-      /is no CA certificate.*keyCertSign/,
+      /is not a CA certificate.*keyCertSign/,
     ],
     [
       'key of another',

@@ -17,7 +17,7 @@ t.test('an engine without conditional writes; that is said once', async t => {
   const rows = [
     ['refused', /refuses conditional writes/],
     ['ignored', /ignores conditions/],
-    ['never', /refuses the version that it has given itself/],
+    ['never', /refuses a version that it returned itself/],
   ] as const
   for (const [conditional, because] of rows) {
     const clock = new ManualClock(Date.now())

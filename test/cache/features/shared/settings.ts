@@ -19,7 +19,7 @@ t.test('a shared store has a bucket', t => {
     url: { scheme: 'https', host: 's3.example.org', port: 443, path: '/apt' },
   })
   const rows: ReadonlyArray<readonly [string, RegExp]> = [
-    ['{region: eu-central-1}', /shared_store\.region: needs shared_store\.url beside it/],
+    ['{region: eu-central-1}', /shared_store\.region: also needs shared_store\.url/],
     ['{url: "https://s3.example.org"}', /shared_store\.url: names no bucket/],
     ['{url: "https://localhost/b", style: host}', /has no bucket before the first dot/],
     ['{url: "https://192.0.2.1/b", style: host}', /has no bucket before the first dot/],
@@ -29,7 +29,7 @@ t.test('a shared store has a bucket', t => {
     ],
     ['{url: "https://s3.example.org/b?hidden=1"}', /url: found a query/],
     ['{url: "ftp://s3.example.org/b"}', /url: .* Expected the URL of a bucket/],
-    ['{url: 7}', /url: It is no text/],
+    ['{url: 7}', /url: It is not text/],
     ['{url: "https://s3.example.org/b", region: "a/b"}', /region: .* expected a region/],
     [
       '{url: "https://s3.example.org/b", peer_url: "http://n1.example.org:3142"}',

@@ -181,10 +181,10 @@ t.test(
       '_http._tcp.archive.example.org. 3600 IN SRV 0 0 3142 cache.example.org.',
       '_http._tcp.archive.example.org. 3600 IN SRV 1 0 8080 apt-cache2.example.org.',
     ])
-    t.match(example('srv-proxy', setting({ proxies: two })).notes.join(), 'names one proxy alone')
+    t.match(example('srv-proxy', setting({ proxies: two })).notes.join(), 'names only one proxy')
     const config = { ...plainConfig, index: { ...plainConfig.index, proxies: two } }
     const page = await pageOf(sources({ config }), '/_cachesvc/setup')
-    t.match(page, 'in place of each other: cache.example.org:3142, [2001:db8::2]:8080.')
+    t.match(page, 'any of these proxies: cache.example.org:3142, [2001:db8::2]:8080.')
     t.match(page, 'http://cache.example.org:3142 http://[2001:db8::2]:8080')
     const script = textOf(await ask(sources({ config }), '/_cachesvc/setup.sh'))
     t.match(script, "proxies='http://cache.example.org:3142 http://[2001:db8::2]:8080'")

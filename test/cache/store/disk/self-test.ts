@@ -90,7 +90,7 @@ t.test('a read-only file system', withTmpfs, async t => {
   const directory = mountTmpfs(t, 'size=1m,ro')
   t.match(await refusal(directory), {
     code: 'directory-unusable',
-    message: `The cache directory ${directory} lies on a read-only file system: if systemd runs the service, run \`sudo install -d`,
+    message: `The cache directory ${directory} is on a read-only file system: if systemd runs the service, run \`sudo install -d`,
   })
 })
 

@@ -260,7 +260,7 @@ export class Bucket {
     return writtenBy(await this.#ask({ operation: 'delete', name, whole: errorBytes }))
   }
 
-  /** Makes the store copy an object onto itself, so that its age begins anew. */
+  /** Makes the store copy an object onto itself, so that its age begins again. */
   async renew(name: string, type: string): Promise<Done | BucketRefusal> {
     const answer = await this.#ask({
       operation: 'copy',
@@ -304,7 +304,7 @@ export class Bucket {
         if (answer !== 'again') return answer
       }
       const because =
-        'it does not take the time of requests, although it is by the Date of its answers'
+        'it refuses the time of our requests, although that agrees with the Date of its answers'
       return this.#refused(operation, 'denied', { because })
     } catch (error) {
       lifetime?.forget(end)

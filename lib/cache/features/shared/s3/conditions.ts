@@ -59,7 +59,7 @@ async function tried(bucket: Bucket, name: string): Promise<Conditions | BucketR
   if (await obeys({ tag: etag }, true)) return { tags: 'quoted' }
   if (refused !== undefined) return refused
   if (!(await obeys({ tag: bareTag(etag) }, true))) {
-    return refused ?? none('it refuses the version that it has given itself')
+    return refused ?? none('it refuses a version that it returned itself')
   }
   return (await obeys({ tag: wrong }, false)) ? { tags: 'bare' } : (refused ?? unheeded)
 }
