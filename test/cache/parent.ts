@@ -245,7 +245,7 @@ t.test('a list: the next parent when one is away, and where all of it can be rea
     page,
     `<code>${one}</code>, except for .inside.example.org <span class="tag">Fails</span>`,
   )
-  t.match(page, `<code>${two}</code> for archive.example.org alone`)
+  t.match(page, `<code>${two}</code> for archive.example.org only`)
   const metrics = (await cache.get('/_cachesvc/metrics')).text
   t.match(metrics, `cachesvc_parent_failing{parent="${one}"} 1`)
   t.match(metrics, `cachesvc_parent_requests_total{parent="${two}",result="answered"} 1`)
