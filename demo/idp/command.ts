@@ -147,8 +147,8 @@ function banner(baseUrl: string, { profile }: DevIdpOptions, people: readonly Pe
     nameIDFormat === undefined ? '' : `  Needs      saml.nameIDFormat: ${nameIDFormat}\n`
   return `
   ${'*'.repeat(74)}
-  *  DEVELOPMENT identity provider: one click signs in as any user.          *
-  *  It answers only on this machine; never put it in front of real users.  *
+  *  DEVELOPMENT identity provider: one click signs in as any user.        *
+  *  It answers only on this machine; never put it in front of real users. *
   ${'*'.repeat(74)}
 
   Metadata   ${baseUrl}/metadata      (idpMetadataURL of a gateway)

@@ -5,6 +5,7 @@
 import { Fields } from '../http/message/field.ts'
 import type { Handler, Response } from '../http/message/message.ts'
 import { textResponse, withoutContent } from '../http/message/reply.ts'
+import { originForm } from '../http/message/target.ts'
 import { router } from '../http/server/router.ts'
 import type { IdentityKey } from './keys/dynamic-config.ts'
 import type { AuthMetrics } from './metrics.ts'
@@ -36,7 +37,7 @@ export function admin(sources: {
   ])
   const keys = keySetHandler(identityKeys)
   return async request => {
-    const path = request.target.form === 'origin' ? request.target.path : ''
+    const { path } = originForm(request.target)
     if (request.method === 'OPTIONS') return checked(ready(problems(), remarks()))
     if (isKeyPath(path)) return keys(request)
     return (

@@ -148,6 +148,7 @@ export async function makeAnswerParts(parts: AnswerPartsOptions) {
     ...asked,
     delays: choice,
     rangesAhead,
+    connectionsTo: mostConnections,
     passed: (allowed, because) => passedResponse(allowed, because, parts),
   })
   return {

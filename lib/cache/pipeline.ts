@@ -51,7 +51,7 @@ interface PipelineParts
   readonly onFetched: (bytes: number) => void
 }
 
-/** The handler of all requests but CONNECT, which has its own handler (intercept/connect.ts). */
+/** The handler of all requests but CONNECT, which has its own handler (answer/connect.ts). */
 export function pipeline(parts: PipelineParts): Handler {
   const destinationOf = rememberedDestinations()
   return request => {

@@ -144,11 +144,27 @@ t.test('an https URL that is not read here would be tunnelled, which is said', a
   const refused = { 'A request now': /^is refused\. A tunnel to .*`https\.prevent`/ }
   t.match(await findings(url, 'https: { prevent: true }'), refused)
   const listed = await findings(url, 'https: { refuse_domains: [new.example.org] }')
-  t.match(listed, { 'A request now': 'is refused by `https.refuse_domains`' })
+  t.match(listed, {
+    'A request now': /^is refused\. A tunnel to .*`https\.refuse_domains`; remove /,
+  })
   const ca = 'https: { intercept: true }'
   t.match(await findings(url, ca), { 'A request now': /^is fetched from the origin/ })
   const passed = await findings('https://old.example.org/x', ca)
   t.match(passed, { 'A request now': /^apt would tunnel it/ }, 'what is never stored is not read')
+})
+
+t.test('a tunnel that the client would not get is not promised', async t => {
+  const rules = rulesOf('offline: true')
+  const store = { read: async () => undefined }
+  const first = async (client?: string) => {
+    const asked = { url: 'https://new.example.org/x', ...(client !== undefined && { client }) }
+    const [found] = await explain(asked, { rules: () => rules, store, now: 0 })
+    return found
+  }
+  t.match(await first('203.0.113.9'), { fate: 'refused', because: 'clients' })
+  const offline = { answer: /^is answered 504\. .*opens no tunnel/, fate: 'failed' }
+  t.match(await first('127.0.0.1'), { ...offline, because: 'offline' })
+  t.match(await first(), offline)
 })
 
 t.test('a Filename with an escape is explained as apt asks for it', async t => {

@@ -9,12 +9,13 @@
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
  *   (WordPress; `_HttpMethod` of Salesforce): then both methods have to be allowed. PHP takes a dot or a space in such a name for
  *   the underscore.
- * - A person passes when the rules as written let them in, or the rules without the watched ones. So a watched rule opens nothing that
- *   is closed without it. A request without a session passes by the rules as written alone.
+ * - A person passes when the rules as written let them in, or the rules without the watched ones: a watched rule allows at once, and refuses
+ *   no person. A request without a session passes by the rules as written alone.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
 import { ownText } from '../../recent.ts'
+import { fitsPattern, type WildcardPattern, wildcardPattern } from '../../wildcards.ts'
 import { isOverride } from './foreign-names.ts'
 import {
   type AskedPath,
@@ -92,11 +93,8 @@ interface Candidate {
 /** One of the patterns is to fit one of the values of an attribute. */
 interface Needed {
   readonly name: string
-  readonly patterns: readonly Pattern[]
+  readonly patterns: readonly WildcardPattern[]
 }
-
-/** The parts of a pattern between its wildcards: one part when it has none. */
-type Pattern = readonly string[]
 
 /** The rules that concern a path, for any person and any method. */
 interface RulesOfPath {
@@ -207,7 +205,7 @@ function readyRule(rule: AccessRule): ReadyRule {
     typeof rule.allow === 'string'
       ? undefined
       : rule.allow.map(description =>
-          [...description].map(([name, texts]) => ({ name, patterns: texts.map(patternOf) })),
+          [...description].map(([name, texts]) => ({ name, patterns: texts.map(wildcardPattern) })),
         )
   const common = { rule, descriptions, allowed: { verdict: 'allowed', rule } } as const
   return {
@@ -358,34 +356,13 @@ function hasOneOf({ name, patterns }: Needed, { subject, attributes }: Person): 
   return attributes.get(name)?.some(value => isOneOf(value, patterns)) ?? false
 }
 
-function isOneOf(value: string, patterns: readonly Pattern[]): boolean {
-  return patterns.some(pattern => isOf(value, pattern))
+function isOneOf(value: string, patterns: readonly WildcardPattern[]): boolean {
+  return patterns.some(pattern => fitsPattern(value, pattern))
 }
 
 /** Whether a value is the text of a pattern, in which `*` stands for any text, none included. */
 export function matchesPattern(value: string, pattern: string): boolean {
-  return isOf(value, patternOf(pattern))
-}
-
-function patternOf(text: string): Pattern {
-  return text.split('*')
-}
-
-function isOf(value: string, parts: Pattern): boolean {
-  const [first = ''] = parts
-  const count = parts.length - 1
-  if (count === 0) return value === first
-  const last = parts[count] ?? ''
-  if (!value.startsWith(first) || !value.endsWith(last)) return false
-  const end = value.length - last.length
-  let at = first.length
-  for (let i = 1; i < count; i += 1) {
-    const part = parts[i] ?? ''
-    const found = value.indexOf(part, at)
-    if (found === -1) return false
-    at = found + part.length
-  }
-  return at <= end
+  return fitsPattern(value, wildcardPattern(pattern))
 }
 
 /** Why a login is not like a rule needs it; undefined when it is. What the identity provider did not say counts as unfulfilled. */

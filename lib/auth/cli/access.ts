@@ -114,8 +114,8 @@ async function runAccess({ operands, options }: Line): Promise<ExitCode> {
     return judge(await read(loaded.value), options.log)
   }
   const now = systemClock.now()
-  const [asked = ''] = (path ?? '').split('?', 1)
-  const trial = { method: options.method, path: asked, person: personOf(options, now), now }
+  const [asked = '', query] = (path ?? '').split(/\?(.*)/s, 2)
+  const trial = { method: options.method, path: asked, query, person: personOf(options, now), now }
   const verdict = tryRequest(loaded.value, trial)
   const lines = [...trialLines(trial, verdict)]
   if (loaded.value.access?.enforced !== undefined) {

@@ -14,6 +14,7 @@ import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import type { Config } from '../config/config.ts'
 import { type Admission, admit } from '../gate/admission.ts'
 import {
   type DeniedRequest,
@@ -24,7 +25,7 @@ import {
   refusedByRule,
 } from '../gate/denials.ts'
 import type { Verdict } from '../gate/gate.ts'
-import { longestTarget, renewalAddress } from '../gate/gateway-paths.ts'
+import { longestTarget, renewalAddress, unaskedPaths } from '../gate/gateway-paths.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { ReadSession } from '../session/token.ts'
@@ -80,7 +81,7 @@ export function decide(
       return { answer: led(to, contract, { outcome: 'login', ...facts }) }
     }
     default:
-      return { answer: misroutedAnswer() }
+      return { answer: misroutedAnswer(denied.config) }
   }
 }
 
@@ -126,10 +127,10 @@ export function sentenceAnswer(status: number, sentence: string, facts: OutcomeF
 }
 
 /** The answer to a check for a path that is answered at the gateway. */
-export function misroutedAnswer(): Response {
+export function misroutedAnswer(config: Config): Response {
   return sentenceAnswer(
     404,
-    'This path is answered by authproxy itself: at the edge, route /saml/ and what begins with /__authproxy to proxy.listenAddress, before the check.',
+    `This path is answered by authproxy itself: at the edge, route ${unaskedPaths(config)} to proxy.listenAddress, before the check.`,
     { outcome: 'misrouted' },
   )
 }

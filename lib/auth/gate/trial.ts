@@ -9,6 +9,7 @@ import {
   neededText,
   type Person,
   placeOfRule,
+  wantedBy,
 } from '../access/rules.ts'
 import { isInScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
@@ -19,6 +20,7 @@ interface Trial {
   readonly method: string
   /** The path as a request line has it, without the query. */
   readonly path: string
+  readonly query?: string | undefined
   /** The person; undefined for one who is not signed in. */
   readonly person: Person | undefined
   readonly now: number
@@ -33,15 +35,16 @@ interface TrialVerdict {
   readonly because: string
 }
 
-export function tryRequest(config: Config, { method, path, person, now }: Trial): TrialVerdict {
+export function tryRequest(config: Config, { person, now, ...trial }: Trial): TrialVerdict {
   const session = person && sessionOf(person, now)
+  const { method, path, query } = trial
   const request = { method, fields: Fields.empty, version: '1.1' } as const
-  const asked = { request, path, client: '127.0.0.1', now, instanceId: NO_INSTANCE }
+  const asked = { request, path, query, client: '127.0.0.1', now, instanceId: NO_INSTANCE }
   const found = gate({ ...asked, session: () => session }, config)
   // The gate waits only when it has to read a session, and here the session is given.
   if (found instanceof Promise) throw new TypeError('the gate waits for a session')
-  const access =
-    config.access && judgeAccess(config.access, { method, path, alsoMethods: [] }, { person, now })
+  const { access: rules } = config
+  const access = rules && judgeAccess(rules, wantedBy(request, trial, rules), { person, now })
   switch (found.verdict) {
     case 'passthrough':
       return { is: 'passes', access: undefined, because: `passthroughPaths: ${found.name}` }
@@ -59,10 +62,7 @@ export function tryRequest(config: Config, { method, path, person, now }: Trial)
 
 /** The configuration in which no rule is only watched. */
 export function withoutWatching(config: Config): Config {
-  const { access } = config
-  return access?.enforced === undefined
-    ? config
-    : { ...config, access: { ...access, enforced: undefined } }
+  return { ...config, access: config.access && { ...config.access, enforced: undefined } }
 }
 
 const NO_INSTANCE = '0'.repeat(32)
@@ -96,7 +96,7 @@ function reasonOf(access: AccessVerdict | undefined): string {
       return {
         path: 'servers read the path in different ways',
         spelling: `an application could take the path for ${rule?.path.written ?? 'that of another rule'}`,
-        method: 'a method that a field names is not allowed',
+        method: 'a method that a field or the query names is not allowed',
       }[access.because]
     case 'refused':
       if (access.because === 'no-rule') return 'no rule is for this path and method'

@@ -80,15 +80,22 @@ export function identityFieldNames(
 /** The field with the names of fields that were too long. */
 const OMITTED_FIELD = 'X-Authproxy-Omitted'
 
+/** The values of the first of these sources that has any: of `user`, or of an attribute. */
+export function firstValues(
+  from: readonly string[],
+  { subject, attributes }: Pick<Session, 'subject' | 'attributes'>,
+): readonly string[] {
+  const valuesOf = (name: string) => (name === 'user' ? [subject] : attributes.get(name)) ?? []
+  return from.map(valuesOf).find(({ length }) => length > 0) ?? []
+}
+
 /** The value of a field of another name; empty when the session has none for it. */
 function namedValue(
   { from, form, separator, encoded = '' }: NamedField,
-  { subject, attributes }: Session,
+  session: Session,
   encoding: 'percent' | 'utf8',
 ): string {
-  const [values = []] = from
-    .map(name => (name === 'user' ? [subject] : (attributes.get(name) ?? [])))
-    .filter(found => found.length > 0)
+  const values = firstValues(from, session)
   if (values.length === 0) return ''
   if (form === 'json') return asciiJson(values)
   if (form === 'first') return encodeValue(values[0] ?? '', encoding, false)

@@ -7,6 +7,7 @@
 import { Fields } from '../../http/message/field.ts'
 import { mediaTypeOf } from '../../http/message/media.ts'
 import { noContent, type Request, type Response } from '../../http/message/message.ts'
+import { originForm } from '../../http/message/target.ts'
 import { type GatherLimits, gather } from '../../http/server/gather.ts'
 import { networkOf } from '../../ip.ts'
 import { type MessageName, redirectAddressBehind } from '../../saml/binding/redirect.ts'
@@ -82,7 +83,7 @@ export const AGAIN = 'again'
 
 /** Whether one of our own pages has posted a message again. */
 export function isAgain({ target }: Request): boolean {
-  return target.form === 'origin' && target.query === AGAIN
+  return originForm(target).query === AGAIN
 }
 
 /** The client that sent a message; `hasBegunLogin` says whether it has begun a login at this gateway. */

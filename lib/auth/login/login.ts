@@ -4,6 +4,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { originForm } from '../../http/message/target.ts'
 import { authnRequestXml } from '../../saml/binding/message-xml.ts'
 import type { LoginAsks } from '../../saml/response/check-assertion.ts'
 import { isFramed } from '../access/navigation.ts'
@@ -145,7 +146,7 @@ export function pageStatus({ loginStatus }: Pick<SamlConfig, 'loginStatus'>): 20
 
 /** Whether a navigation is led to the address of a login. At a longer address of the application the page itself has status 200. */
 function wantsRedirect({ method, target, fields }: Request, { returnTo }: LoginStart): boolean {
-  const isOwn = target.form === 'origin' && target.path === returnPath
+  const isOwn = originForm(target).path === returnPath
   const navigates = fields.get('Sec-Fetch-Mode') === 'navigate'
   return navigates && method === 'GET' && !isOwn && returnTo.length <= LONG
 }

@@ -12,6 +12,7 @@
 import type { Milliseconds } from '../../async/clock.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { originForm } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
 import { whyNotFulfilled } from '../access/rules.ts'
 import type { Session } from '../session/token.ts'
@@ -35,7 +36,7 @@ import { notSent, resubmissionField } from './resubmission.ts'
 /** Answers GET /__authproxy-redirect. */
 export async function comeBack(saml: Saml, request: Request): Promise<Response> {
   const { baseUrl } = saml.config()
-  const query = new URLSearchParams(request.target.form === 'origin' ? request.target.query : '')
+  const query = new URLSearchParams(originForm(request.target).query)
   const session = await saml.sessions.read(request)
   const wanted = query.get('login')
   const how = kindIn(query, saml.config())

@@ -6,6 +6,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { originForm } from '../../http/message/target.ts'
 import type { LogoutRequest, LogoutResponse } from '../../saml/binding/logout-message.ts'
 import { logoutRequestXml, logoutResponseXml } from '../../saml/binding/message-xml.ts'
 import { readRedirect } from '../../saml/binding/redirect.ts'
@@ -38,7 +39,7 @@ export async function logout(saml: Saml, request: Request): Promise<Response> {
 async function messageIn(saml: Saml, request: Request): Promise<SentLogout | Refusal | undefined> {
   const { method, target, fields } = request
   if (method !== 'POST') {
-    const message = readRedirect(target.form === 'origin' ? target.query : undefined)
+    const message = readRedirect(originForm(target).query)
     if (typeof message === 'string') return { code: 'logout_query', facts: { problem: message } }
     return message && { ...message, binding: 'redirect' }
   }

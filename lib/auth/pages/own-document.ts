@@ -15,6 +15,7 @@ import { Fields } from '../../http/message/field.ts'
 import { type Handler, noContent, type Request, type Response } from '../../http/message/message.ts'
 import { statusByPreconditions } from '../../http/message/precondition.ts'
 import { textResponse } from '../../http/message/reply.ts'
+import { originForm } from '../../http/message/target.ts'
 import { readOnlyResponse } from '../../http/server/router.ts'
 import { packageRoot } from '../../package.ts'
 import { pemKeysPath } from '../config/setting-identity-token.ts'
@@ -41,15 +42,15 @@ export function isKeyPath(
   path: string,
   form: { readonly keysAt: string | undefined } | undefined,
 ): boolean {
-  const { keysAt = keySetPath } = form ?? {}
-  const isKnown = path === keySetPath || path === keysAt
-  return form !== undefined && (isKnown || (keysAt === pemKeysPath && path.startsWith(keysAt)))
+  if (form === undefined) return false
+  const isPem = form.keysAt === pemKeysPath && path.startsWith(pemKeysPath)
+  return isPem || path === keySetPath || path === form.keysAt
 }
 
 /** Answers these paths, whatever the method; `keys` is asked at every request. */
 export function keySetHandler(keys: () => readonly IdentityKey[]): Handler {
   return ownDocument(({ target }) => {
-    const path = target.form === 'origin' ? target.path : ''
+    const { path } = originForm(target)
     if (path.startsWith(pemKeysPath)) {
       const key = keys().find(({ kid }) => kid === path.slice(pemKeysPath.length))
       return key && { type: 'application/x-pem-file', bytes: Buffer.from(publicPem(key)) }

@@ -132,7 +132,7 @@ function momentOf({ time }: JsonObject, before: string): number {
 
 /** The path in the target of a line; undefined when there is none. */
 function pathOf(target: string): string | undefined {
-  const from = target.startsWith('http') && target.includes('://') ? target.indexOf('://') + 3 : 0
+  const from = /^https?:\/\//.exec(target)?.[0].length ?? 0
   const slash = target.indexOf('/', from)
   return slash === -1 ? undefined : target.slice(slash).split('?', 1)[0]
 }

@@ -6,12 +6,12 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../async/clock.ts'
 import { resultInTime } from '../../async/deadline.ts'
 import { continueWhenReady } from '../../async/ready.ts'
-import { SingleFlight } from '../../async/single-flight.ts'
 import { begunSource } from '../../bytes/source.ts'
 import { Failure } from '../../errors.ts'
 import { Fields } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import { type ByteRange, parseContentRange } from '../../http/message/range.ts'
+import type { TargetUri } from '../../http/message/target.ts'
 import { sharedChain } from '../../http/message/via.ts'
 import type { ArchivePath } from '../archive/path.ts'
 import {
@@ -24,7 +24,6 @@ import {
 import { clientPatience, fetchFailure, lateAdvice, slowOrigin } from '../fetch/failures.ts'
 import type { Fetcher } from '../fetch/fetch.ts'
 import type { FetchOutcome, IncomingContent, OriginAnswer } from '../fetch/fetch-outcome.ts'
-import { originName } from '../fetch/mirrors.ts'
 import { type Ask, askForHead } from '../fetch/origin-question.ts'
 import type { RangesAhead } from '../fetch/range-ahead.ts'
 import { isGone, revalidate } from '../fetch/revalidation.ts'
@@ -39,6 +38,7 @@ import type { Store } from '../store/store.ts'
 import type { Suites } from '../suites/suites.ts'
 import type { GenerationChoice } from '../suites/updates/places.ts'
 import type { Updates } from '../suites/updates/updates.ts'
+import { BackgroundQuestions } from './background-questions.ts'
 import { originStatusResponse, unavailableResponse, withoutFileResponse } from './errors.ts'
 import { aheadResponse, arrivingRepresentation, originHead } from './from-origin.ts'
 import {
@@ -52,7 +52,10 @@ interface AnswererParts {
   readonly rules: () => Rules
   readonly store: Store
   readonly fetcher: Fetcher
-  readonly suites: Pick<Suites, 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'>
+  readonly suites: Pick<
+    Suites,
+    'denied' | 'given' | 'givenStored' | 'hasAnother' | 'mustBe' | 'usedBy'
+  >
   readonly updates: Updates
   readonly delays: GenerationChoice
   readonly negative: NegativeMemory
@@ -62,16 +65,19 @@ interface AnswererParts {
   /** Asks an origin within the policy, and follows redirects. */
   readonly ask: Ask
   readonly rangesAhead: RangesAhead
+  /** The most connections to an origin by the settings. */
+  readonly connectionsTo: (place: TargetUri) => number
   /** Passes a request through, with the fields of the client. */
   readonly passed: (allowed: AllowedRequest, because: MissReason) => Promise<Response>
 }
 
 export class Answerer {
   readonly #parts: AnswererParts
-  readonly #probes = new SingleFlight<unknown>()
+  readonly #background: BackgroundQuestions
 
   constructor(parts: AnswererParts) {
     this.#parts = parts
+    this.#background = new BackgroundQuestions(parts)
   }
 
   /** Answers with the stored copy, synchronously when its content is in memory. A missing content is fetched. */
@@ -123,7 +129,7 @@ export class Answerer {
     const withheld = pair === 'withheld' ? await this.#ofPair(allowed, wanted) : undefined
     if (withheld !== undefined) return withheld
     if (atOnce !== undefined) {
-      this.#probe(wanted, decision)
+      this.#askLater(wanted, decision)
       return this.#stale(allowed, entry, atOnce)
     }
     const signature = pair === 'adopted' ? await this.#signature(allowed, wanted) : undefined
@@ -138,7 +144,11 @@ export class Answerer {
       case 'store':
         return this.fromStore(allowed, outcome.entry, outcome.because)
       case 'stale':
-        if (outcome.because === 'stale-origin-slow') fetcher.noteSlow(file.uri)
+        if (outcome.because === 'stale-origin-slow') {
+          fetcher.noteSlow(file.uri)
+          // The question goes on, and the files that are asked for next wait for their turn.
+          this.#askLater(wanted, decision)
+        }
         return this.#stale(allowed, entry, outcome.because)
       case 'again':
         return this.#fetchedAnew(allowed)
@@ -177,15 +187,11 @@ export class Answerer {
       : answer
   }
 
-  /**
-   * Asks a slow origin in the background whether it answers again, with one request at a time for each origin. A Release file changes
-   * only together with its suite.
-   */
-  #probe(wanted: WantedFile, { asks, entry }: Revalidation): void {
+  /** Asks a slow origin about a stored file in the background. A Release file changes only together with its suite. */
+  #askLater(wanted: WantedFile, { asks, entry }: Revalidation): void {
     const { updates, fetcher } = this.#parts
-    void this.#probes.run(originName(wanted.uri), () =>
-      asks === 'suite' ? updates.check(wanted, entry) : fetcher.fetch(wanted).found,
-    )
+    const ask = () => (asks === 'suite' ? updates.ask(wanted, entry) : fetcher.fetch(wanted).found)
+    this.#background.add(wanted.uri, { entry, ask })
   }
 
   /** Fetches a file that the store lacks, or says why it may not be fetched. */
@@ -414,8 +420,9 @@ export class Answerer {
     said: Omit<OriginAnswer, 'kind'>,
     named?: 'named',
   ): Response {
-    const { negative, updates, rules, clock, fetcher } = this.#parts
+    const { negative, updates, suites, rules, clock, fetcher } = this.#parts
     const { about, key, archive, uri } = allowed.file
+    if (archive.kind === 'release' && said.status >= 400) suites.denied(allowed.request.client, key)
     const gone = isGone(said.status)
     // SUITE_BEHIND is only for files that the client's own Release file does not name, because they may come with the next one.
     const unnamed =

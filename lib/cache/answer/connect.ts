@@ -16,7 +16,7 @@ import { appendVia, runsInCircle, viaChain } from '../../http/message/via.ts'
 import { openTunnel, type TunnelOptions } from '../../http/proxy/tunnel.ts'
 import type { Adopt, ConnectHandler } from '../../http/server/options.ts'
 import { clientPatience, slowOrigin } from '../fetch/failures.ts'
-import { admitClient, admitTarget, parentOf, type Rules, tunnelMode } from '../policy/policy.ts'
+import { admitTunnel, parentOf, type Rules } from '../policy/policy.ts'
 import { buildNamedByProxyUser } from '../request/destination.ts'
 import { effectiveTarget } from '../request/request-target.ts'
 import type { OutcomeFacts } from '../rfc9111/outcome.ts'
@@ -26,6 +26,7 @@ import {
   refusalOf,
   refusedResponse,
   tooManyConnectionsResponse,
+  tunnelOffline,
 } from './errors.ts'
 
 interface ConnectParts {
@@ -81,25 +82,18 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     }
     const { authority } = asked
 
-    // 2. May this client reach this target?
+    // 2. May this client have a tunnel to this target?
     const inCircle = runsInCircle(request.fields, parts.pseudonym)
-    const admission =
-      admitClient({ authority, client: request.client.address, inCircle }, policy) ??
-      admitTarget({ kind: 'connect', authority }, policy)
+    const admission = admitTunnel(authority, policy, { client: request.client.address, inCircle })
     if ('deny' in admission) return refusedResponse(request, admission)
     if ((await request.clientPlace?.admits()) === false) {
       return tooManyConnectionsResponse(request, config.limits.perClient.connections)
     }
 
-    // 3. Is the tunnel refused, intercepted, or carried through unread?
+    // 3. Is the tunnel intercepted, or carried through unread?
     const origin = formatAuthority(authority)
     const label = buildNamedByProxyUser(request.fields)
-    const { mode, rule } = tunnelMode(authority, policy)
-    if (mode === 'refuse') {
-      const sentence = `A tunnel to ${origin} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`
-      return refusedResponse(request, { deny: 'https.refuse_domains', sentence })
-    }
-    if (mode === 'intercept') {
+    if (admission.mode === 'intercept') {
       const within: Adopt = (secure, end) =>
         adopt(secure, label === undefined ? end : { ...end, label })
       const opening = { socket, head, authority, client: request.client.address, adopt: within }
@@ -115,8 +109,8 @@ export function connectHandler(parts: ConnectParts): ConnectHandler {
     }
     if (parts.rules().config.offline) {
       const facts = { outcome: 'failed', because: 'offline', origin } satisfies OutcomeFacts
-      const sentence = 'This proxy is offline (`offline`): it opens no tunnel.'
-      return { ...textResponse(504, sentence, { facts }), reason: reasonPhrase(sentence) }
+      const reason = reasonPhrase(tunnelOffline)
+      return { ...textResponse(504, tunnelOffline, { facts }), reason }
     }
     const near = { client: socket, head }
     return tunnel(request, near, { authority, trusted: admission.trusted }, parts)

@@ -209,6 +209,9 @@ export const withoutFile = {
   'signature-withheld': [404, signatureIsOfAnother],
 } as const
 
+/** The sentence of the 504 for a tunnel. */
+export const tunnelOffline = 'This proxy is offline (`offline`): it opens no tunnel.'
+
 export function withoutFileResponse(asked: Asked, because: keyof typeof withoutFile): Response {
   const [status, sentence] = withoutFile[because]
   const reason = status === 504 ? reasonPhrase(sentence) : undefined

@@ -14,39 +14,42 @@ export interface PackageFile {
   readonly version: string
 }
 
-/** Reads a key like `https://host/…/name_version_architecture.deb`; undefined for any other key. */
+/**
+ * Reads a key like `https://host/…/name_version_architecture.deb`; undefined for any other key, such as that of a source or of a name
+ * without a version.
+ */
 export function packageFile(key: string): PackageFile | undefined {
-  const slash = key.lastIndexOf('/')
-  const file = decodedOnce(key.slice(slash + 1))
-  const [, name, version, rest] = PACKAGE.exec(file) ?? []
-  if (name === undefined || version === undefined || rest === undefined) return undefined
-  return { name: `${key.slice(0, slash)}/${name}_${rest}`, version }
+  const { place, name, version, architecture, suffix } = packageNamed(key) ?? {}
+  if (version === undefined || architecture === '' || suffix === 'dsc') return undefined
+  return { name: `${place}/${name}_${architecture}.${suffix}`, version }
 }
-
-/** deb-version(7): a version begins with a digit. */
-const PACKAGE = /^([a-z0-9][a-z0-9+.-]*)_([0-9][A-Za-z0-9.+~:-]*)_([A-Za-z0-9-]+\.u?deb)$/
 
 /** What the name of a file says of its package. */
 export interface NamedPackage {
   readonly name: string
   /** Undefined when the name has none. */
   readonly version: string | undefined
-  /** `source` for a .dsc. */
-  readonly architecture: string | undefined
-  /** The last directory of the path. */
+  /** `source` for a .dsc; empty when the name has none. */
+  readonly architecture: string
+  /** What precedes the name, and the last directory of that. */
+  readonly place: string
   readonly directory: string
+  readonly suffix: string
 }
 
 /** Reads the path of a package file, also of one whose name lacks a version; undefined for any other path. */
 export function packageNamed(path: string): NamedPackage | undefined {
-  const [directory = '', file = ''] = decodedOnce(path).split('/').slice(-2)
-  const [, stem = '', suffix] = /^(.+)\.([ud]?deb|dsc)$/.exec(file) ?? []
-  const [name, version, architecture] = decodedOnce(stem).split('_')
-  if (name === undefined || suffix === undefined) return undefined
+  const [, place = '', stem, suffix] =
+    /^(?:(.*)\/)?([^/]+)\.([ud]?deb|dsc)$/s.exec(decodedOnce(path)) ?? []
+  if (stem === undefined || suffix === undefined) return undefined
+  const [name = '', version = '', ...architecture] = decodedOnce(stem).split('_')
   return {
     name,
-    version: /^\d/.test(version ?? '') ? version : undefined,
-    architecture: suffix === 'dsc' ? 'source' : architecture,
-    directory,
+    version: /^\d/.test(version) ? version : undefined,
+    // An architecture can have an underscore, as x86_64 has.
+    architecture: suffix === 'dsc' ? 'source' : architecture.join('_'),
+    place,
+    directory: place.slice(place.lastIndexOf('/') + 1),
+    suffix,
   }
 }

@@ -90,7 +90,7 @@ export const suites = group(
       'How long a client waits for a new Release file while its indexes are fetched; then it gets the earlier one with its indexes. Packages and Sources that most clients use hold a new Release file back for ten minutes at most, other files for half of this time. apt gives up after 30 seconds.',
     ),
     gone_after: setting(duration('0s', '30d'), '1h').says(
-      'How long an origin must lack both InRelease and Release of a suite that it had before clients see that. Until then it counts as broken, and clients get the stored files. `0s` believes it at once.',
+      'How long an origin must lack both InRelease and Release of a suite that it had before clients see that. Until then it counts as broken, and clients get the stored files; `0s` believes it at once. When an origin refuses a Release file that a known key had signed, clients that go on without one get the stored files for the same time.',
     ),
     snapshot_days: setting(integer(0, 3650), 0).says(
       'Days for which the Release files and indexes of a suite are kept after newer ones have come, so that `/_cachesvc/snapshot/` can serve them. Of each day (UTC) the last ones are kept. The three before the newest are kept in any case. Packages are kept as `retention` and `expiration` say.',
@@ -102,7 +102,7 @@ export const suites = group(
 )
 
 export const retention = group(
-  'What is kept when there is much of it. Changes take effect with a reload: what is too much then goes in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others. `cachesvc retention --dry-run` lists what goes next, and why. After each sweep, and when room was made, a line in the log says how many files went for which reason.',
+  'How much is kept. Changes take effect with a reload: what is then too much is removed in the background. The files that clients have not asked for longest go first; those that no stored index names go before the others. `cachesvc retention --dry-run` lists what goes next, and why. After each sweep, and when room was made, a line in the log says how many files went for which reason.',
   {
     size: setting(size('0', '1024T'), '0').says(
       'Maximum bytes of stored files, downloads under way included; 0 is no limit. A file that fits once room is made waits up to five seconds for it. A file larger than half of it is passed through and not stored.',
@@ -152,7 +152,7 @@ export const freshness = group(
       'Freshness of files for clients that ask for validation. apt asks for it with each index (`max-age=0`), and many machines ask in the same second. Where no index is compared (`verify: off`, or a Release file that may not be adopted), the origin is asked for each Release file and index.',
     ),
     serve_stale: setting(oneOf('always', 'permitted'), 'always').says(
-      'Whether stale files are served when the origin fails or is slow. `permitted` obeys origins that forbid it with `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` (RFC 9111 section 4.2.4) and answers 504 in their place. `always` does not: a signed archive is its own judge of what is too old, and machines can go on installing.',
+      'Whether stale files are served when the origin fails or is slow. With `permitted` an origin may forbid it, by `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` (RFC 9111 section 4.2.4), and clients get 504 instead. `always` ignores that: a signed archive itself says when it is too old, and machines can go on installing.',
     ),
   },
 )
@@ -215,7 +215,7 @@ export const limits = group('Limits for clients and origins.', {
         'no limit but `limits.connections`',
         'limits:\n  per_client:\n    connections: 32',
       ).says(
-        'Maximum number of connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. For a further one the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; further ones are closed at once.',
+        'Maximum number of connections of one client at a time. apt has one for each archive, and one more for each tunnel that it opens. When one more is needed, the oldest idle one is closed, or the request waits up to 5 seconds and is then answered 429, after which apt tries again. As many connections again (16 at least) may wait; further ones are closed at once.',
       ),
       rate: optionalSetting(
         size('4K', '64G'),

@@ -226,7 +226,7 @@ export const settings = group('', {
       'Whether the overview shows running downloads, and recent requests and problems with the addresses of clients. All machines that reach the pages can read it.',
     ),
     clients: setting(listOf(network, 'networks'), [], 'index:\n  clients: [192.0.2.0/28]').says(
-      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. An empty list means all machines. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password: for one, put a reverse proxy that asks for it in front, and name only its address here.',
+      'Networks whose machines may read the overview, the pages Cache, Statistics and Explain, `/_cachesvc/api/stats` and `/_cachesvc/metrics`; others get 403 there. An empty list means all machines. The setup page, its script, the certificates and `/_cachesvc/healthz` answer all machines that can connect. The pages ask for no password. If you want one, put a reverse proxy in front that asks for it, and name only its address here.',
     ),
     contact: setting(text, '').says(
       'Contact shown on the index page. It is plain text: markup is not interpreted.',

@@ -2,6 +2,7 @@
  * Chooses stored files by a URL or a pattern over URLs, and removes them or marks them for a validation.
  */
 import { countOf } from '../../figures.ts'
+import { fitsPattern, wildcardPattern } from '../../wildcards.ts'
 import type { Rules } from '../policy/policy.ts'
 import { destinationOfUrl } from '../request/destination.ts'
 import type { ListedEntry } from '../store/catalogue/catalogue.ts'
@@ -32,25 +33,11 @@ export function selectionOf(text: string, rules: Rules): Selection | string {
   return key => keys.has(key)
 }
 
-/**
- * The URLs that a pattern fits: they have every part between its asterisks in order, the first at the beginning and the last at the end.
- * The comparison takes linear time.
- */
+/** The URLs that a pattern with `*` fits. One that names no scheme is compared from the host on. */
 export function patternSelection(pattern: string): Selection {
-  const [first = '', ...others] = pattern.split('*')
-  const last = others.pop() ?? ''
-  const withScheme = pattern.includes('://') || first === ''
-  return key => {
-    const url = withScheme ? key : key.slice(key.indexOf('://') + 3)
-    if (!url.startsWith(first)) return false
-    let at = first.length
-    for (const part of others) {
-      const found = url.indexOf(part, at)
-      if (found === -1) return false
-      at = found + part.length
-    }
-    return url.length - last.length >= at && url.endsWith(last)
-  }
+  const parts = wildcardPattern(pattern)
+  const withScheme = pattern.includes('://') || parts[0] === ''
+  return key => fitsPattern(withScheme ? key : key.slice(key.indexOf('://') + 3), parts)
 }
 
 /**

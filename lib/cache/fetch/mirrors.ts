@@ -316,9 +316,17 @@ const longestPause: Milliseconds = 120_000
 /** The longest time for which an origin that limits requests is asked for no file at all. */
 const longestForAll: Milliseconds = 30_000
 
-/** Whether an answer says that the origin fails, or refuses all files for now, and not only this one. */
+/**
+ * Whether a status of an origin refuses all files for now, and not only this one. 402 is the answer of package hosts when their customer
+ * has used up a quota.
+ */
+export function refusesAll(status: number): boolean {
+  return status === 402 || status === 408 || status === 429
+}
+
+/** Whether an answer says that the origin fails, or refuses all files for now. */
 function pausesOrigin(status: number): boolean {
-  return status >= 500 || status === 402 || status === 408 || status === 429
+  return status >= 500 || refusesAll(status)
 }
 
 /** The refused redirects that are remembered for `explain`. */
@@ -342,7 +350,8 @@ function waitedInLine(error: unknown): boolean {
 /** Whether a status says that the origin has the file, that it lacks the file, or that it fails. */
 function standingOf(status: number): 'has it' | 'missing' | 'failing' {
   if (status === 404 || status === 410) return 'missing'
-  return status >= 500 || [401, 403, 408, 429].includes(status) ? 'failing' : 'has it'
+  const refuses = status === 401 || status === 403 || refusesAll(status)
+  return status >= 500 || refuses ? 'failing' : 'has it'
 }
 
 /** Whether the file of an origin is older than the stored one. */

@@ -14,7 +14,7 @@ import type { DelayReason, StaleReason } from '../rfc9111/outcome.ts'
 import type { Entry } from '../store/entry.ts'
 import { fetchFailure } from './failures.ts'
 import type { FetchOutcome, FetchUnderWay, IncomingContent, OriginAnswer } from './fetch-outcome.ts'
-import { type Answer, originName } from './mirrors.ts'
+import { type Answer, originName, refusesAll } from './mirrors.ts'
 import { type Ask, askForHead, isRedirect } from './origin-question.ts'
 import { isOldVersion, type WantedFile } from './wanted-file.ts'
 
@@ -82,9 +82,7 @@ export function isOriginFailure(
   found: Pick<OriginAnswer, 'status' | 'fields' | 'parent'>,
 ): boolean {
   const { status, parent } = found
-  // 402 is the answer of package hosts when their customer has used up a quota.
-  const refusesAll = status === 402 || status === 408 || status === 429
-  return !isAnswer(found) || refusesAll || isOfParent(status, parent)
+  return !isAnswer(found) || refusesAll(status) || isOfParent(status, parent)
 }
 
 /**

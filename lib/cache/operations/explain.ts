@@ -10,9 +10,15 @@ import type { ParentState } from '../../http/client/dialling/parents.ts'
 import { parseDate } from '../../http/message/date.ts'
 import { Fields } from '../../http/message/field.ts'
 import { type Authority, formatAuthority, type TargetUri } from '../../http/message/target.ts'
+import { runsInCircle } from '../../http/message/via.ts'
 import type { JsonObject } from '../../json.ts'
 import type { AnswerStep } from '../answer/answer-step.ts'
-import { addressRefusal, signatureIsOfAnother, withoutFile } from '../answer/errors.ts'
+import {
+  addressRefusal,
+  signatureIsOfAnother,
+  tunnelOffline,
+  withoutFile,
+} from '../answer/errors.ts'
 import { directoriesOf } from '../archive/path.ts'
 import {
   type AdmittedFile,
@@ -30,7 +36,7 @@ import type { Fetcher } from '../fetch/fetch.ts'
 import type { NotStoredReason } from '../fetch/fetch-outcome.ts'
 import type { Mirrors } from '../fetch/mirrors.ts'
 import type { OriginRemark } from '../fetch/origin-remarks.ts'
-import { admitTarget, type Refusal, type Rules, tunnelMode } from '../policy/policy.ts'
+import { admitTunnel, type ClientApproach, type Refusal, type Rules } from '../policy/policy.ts'
 import { parentsOf, placesOf } from '../policy/routing.ts'
 import { buildOf, destinationOfUrl, type FileDestination } from '../request/destination.ts'
 import { isOfNoArchive } from '../rfc9111/client-fields.ts'
@@ -173,7 +179,9 @@ export async function explain(
     parts,
     find,
   })
-  const unread = unreadTunnel(url, wanted, rules)
+  const inCircle = runsInCircle(fields, parts.pseudonym ?? '')
+  const asking = client === undefined ? undefined : { client, inCircle }
+  const unread = unreadTunnel(url, { wanted, asking }, rules)
   return [
     { question: 'A request now', ...(unread ?? verdict) },
     ...(unread === undefined ? [] : [{ question: 'As http://HTTPS///', answer: verdict.answer }]),
@@ -196,7 +204,11 @@ async function explained(
   { wanted, parts, find }: Explained,
 ): Promise<{ readonly verdict: Verdict; readonly update?: Verdict | undefined }> {
   findRoute(wanted, find)
-  if (first.kind === 'denied') return refused(first.refusal, find)
+  const denied = (refusal: Refusal) => {
+    find('Refused by', refusal.deny)
+    return { verdict: refused(refusal) }
+  }
+  if (first.kind === 'denied') return denied(first.refusal)
   if (first.kind !== 'admitted') {
     return {
       verdict: { answer: 'is not a request for a file', fate: 'refused', because: first.kind },
@@ -209,7 +221,7 @@ async function explained(
   }
   const admitted = { ...first, file }
   const refusal = await parts.refuse?.(file)
-  if (refusal !== undefined) return refused(refusal, find)
+  if (refusal !== undefined) return denied(refusal)
   findOrigin(admitted, parts, find)
   const build = buildOf(first.request, file.build)
   const step = build === undefined ? undefined : parts.around?.decide(build, admitted)
@@ -225,9 +237,8 @@ async function explained(
   return ofArchive(admitted, parts, find)
 }
 
-function refused({ deny, sentence }: Refusal, find: Find): { readonly verdict: Verdict } {
-  find('Refused by', deny)
-  return { verdict: { answer: `is refused. ${sentence}`, fate: 'refused', because: deny } }
+function refused({ deny, sentence }: Refusal): Verdict {
+  return { answer: `is refused. ${sentence}`, fate: 'refused', because: deny }
 }
 
 async function ofArchive(admitted: AdmittedFile, parts: ExplainParts, find: Find) {
@@ -446,19 +457,22 @@ async function storedEscaped(
  */
 function unreadTunnel(
   url: string,
-  { asked }: FileDestination,
-  { policy }: Rules,
+  {
+    wanted: { asked },
+    asking,
+  }: {
+    readonly wanted: FileDestination
+    readonly asking: Omit<ClientApproach, 'authority'> | undefined
+  },
+  { policy, config }: Rules,
 ): Verdict | undefined {
   if (!/^https:/i.test(url)) return undefined
   const authority = { host: asked.host, port: asked.port }
-  const admission = admitTarget({ kind: 'connect', authority }, policy)
-  if ('deny' in admission) {
-    return { answer: `is refused. ${admission.sentence}`, fate: 'refused' }
-  }
-  const { mode } = tunnelMode(authority, policy)
-  if (mode === 'intercept') return undefined
-  if (mode === 'refuse') {
-    return { answer: 'is refused by `https.refuse_domains`', fate: 'refused' }
+  const admission = admitTunnel(authority, policy, asking)
+  if ('deny' in admission) return refused(admission)
+  if (admission.mode === 'intercept') return undefined
+  if (config.offline) {
+    return { answer: `is answered 504. ${tunnelOffline}`, fate: 'failed', because: 'offline' }
   }
   const stored = `http://HTTPS///${formatAuthority(asked, 'https')}${asked.path}`
   return {

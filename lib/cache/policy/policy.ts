@@ -218,10 +218,34 @@ export function parentOf(authority: Authority, { parents }: Policy): string | un
   return names.length === 0 ? undefined : names.join(' or ')
 }
 
+/** A tunnel that may be opened, carried through unread or intercepted. */
+interface AdmittedTunnel {
+  readonly mode: Exclude<TunnelMode, 'refuse'>
+  readonly trusted: boolean
+}
+
+/** Decides about CONNECT. Without `asking` no client is meant: then every client counts as allowed. */
+export function admitTunnel(
+  authority: Authority,
+  policy: Policy,
+  asking?: Omit<ClientApproach, 'authority'>,
+): AdmittedTunnel | Refusal {
+  const refusal = asking && admitClient({ ...asking, authority }, policy)
+  const admission = refusal ?? admitTarget({ kind: 'connect', authority }, policy)
+  if ('deny' in admission) return admission
+  const { mode, rule } = tunnelMode(authority, policy)
+  if (mode !== 'refuse') return { mode, trusted: admission.trusted }
+  const target = formatAuthority(authority)
+  return deny(
+    'https.refuse_domains',
+    `A tunnel to ${target} is refused by \`https.refuse_domains\`; remove ${rule} there to allow it.`,
+  )
+}
+
 /** Whether a CONNECT to this authority would be admitted and intercepted. */
 export function isIntercepted(authority: Authority, policy: Policy): boolean {
-  const admission = admitTarget({ kind: 'connect', authority }, policy)
-  return 'allow' in admission && tunnelMode(authority, policy).mode === 'intercept'
+  const tunnel = admitTunnel(authority, policy)
+  return 'mode' in tunnel && tunnel.mode === 'intercept'
 }
 
 /** Whether hosts that no list names may be at an address. */

@@ -14,6 +14,9 @@ const capacity = 32_768
 /** The text instead of the SHA-256 for a Release file that the client has from another server. The files that it names are not known. */
 export const anotherRelease = 'another'
 
+/** The text in place of the SHA-256 for a client that has learnt that there is no Release file. */
+export const noRelease = 'none'
+
 /** The address and the port of a client. */
 export type Client = Pick<Peer, 'address' | 'port'>
 
@@ -23,6 +26,9 @@ export class GivenReleases {
     capacity,
   )
 
+  /** Whether a client has learnt so since the start. */
+  hasUnreleased = false
+
   constructor(clock: Clock) {
     this.#clock = clock
   }
@@ -30,6 +36,7 @@ export class GivenReleases {
   /** Notes that a client gets the Release file with this SHA-256 of the suite in the directory with this key. */
   note(client: Client, suite: string, digest: string): void {
     const given = { digest, at: this.#clock.elapsed() }
+    if (digest === noRelease) this.hasUnreleased = true
     for (const name of namesOf(client, suite)) this.#given.set(name, given)
   }
 
@@ -40,6 +47,13 @@ export class GivenReleases {
       if (given !== undefined && this.#clock.elapsed() - given.at <= lifetime) return given.digest
     }
     return undefined
+  }
+
+  /** Whether the last that is remembered of the client and the suite is that there is no Release file. */
+  lacks(client: Client, suite: string): boolean {
+    const names = namesOf(client, suite)
+    const last = names.map(name => this.#given.get(name)).find(given => given !== undefined)
+    return last?.digest === noRelease
   }
 
   /** Whether the client got a Release file of the suite at any time that is still remembered. */

@@ -13,6 +13,7 @@
  *                            preparing ──refused──> refused ──prepared──> same
  *                            preparing ──restrained──> waits ──ripe, released, expiring──> same
  *     any ──origin-slow──> slow,  any ──origin-failed──> failed,  any ──origin-gone──> gone,  any ──confirmed──> same
+ *     any ──origin-denies──> denied ──lapsed──> lapsed
  *
  * # Who sends the events
  * | Event | Sender |
@@ -22,6 +23,8 @@
  * | another-came, missing, refused, confirmed, origin-slow, origin-failed | `Updates`, for a client, by schedule, or for the Release file of other nodes |
  * | prepared | `Updates`, when clients get it: its files are here, or clients no longer have to wait for them |
  * | origin-gone | the fetcher, when an origin no longer has a Release file of the suite |
+ * | origin-denies | `Updates`, when clients learn that the origin refuses a Release file, or is believed to have none |
+ * | lapsed | `Updates` with it, when no known key has signed the adopted Release file, or `suites.gone_after` has passed since; not with `verify: require`, a delay or a hold |
  * | restrained | `Updates`, and a start |
  * | ripe, released, expiring | the choice of a generation, such as a delay (`GenerationChoice`) |
  * | removed | an operator, or the end of its Release files |
@@ -43,6 +46,8 @@ export type Adoption = 'unknown' | 'adopting' | 'adopted' | 'adopting-again'
  * - held: files of the origin's Release file are missing
  * - refused: the origin's Release file may not be adopted
  * - waits: a delay or a hold keeps the origin's Release file from clients
+ * - denied: clients learn that the origin gives no Release file, which may pass
+ * - lapsed: the same for long, or of a suite that no known key has signed
  */
 export type Standing =
   | 'same'
@@ -53,6 +58,8 @@ export type Standing =
   | 'held'
   | 'refused'
   | 'waits'
+  | 'denied'
+  | 'lapsed'
 
 export interface SuiteLife {
   readonly adoption: Adoption
@@ -76,6 +83,8 @@ export type SuiteEvent =
   | 'origin-slow'
   | 'origin-failed'
   | 'origin-gone'
+  | 'origin-denies'
+  | 'lapsed'
   | 'removed'
 
 /** The life of a suite about which nothing is known. */
@@ -113,6 +122,7 @@ const unanswered = {
   'origin-slow': 'slow',
   'origin-failed': 'failed',
   'origin-gone': 'gone',
+  'origin-denies': 'denied',
 } as const
 
 const apart = { ...caughtUp, ...judged, ...unanswered, 'another-came': 'preparing' } as const
@@ -135,6 +145,8 @@ const standings: Steps<Standing> = {
     released: 'same',
     expiring: 'same',
   },
+  denied: { ...apart, lapsed: 'lapsed' },
+  lapsed: { ...apart, 'origin-denies': 'lapsed' },
 }
 
 /** The life after an event. */
@@ -181,6 +193,13 @@ export interface ClientAnswers {
   readonly package: 'any-file' | 'named' | 'awaited'
   /** An index, also by its digest, that the origin does not have and the client's Release file does not name: it is gone, or may come. */
   readonly unnamed: 'gone' | 'may-come'
+  /**
+   * An index or a package, for a client that has asked for the Release file and learnt that there is none. Such a client checks nothing,
+   * because apt asks for indexes without a Release file only where its user allows that.
+   * - named: what the adopted Release file names, because an attacker on the way would begin with such an answer
+   * - any-file: like any file
+   */
+  readonly unreleased: 'named' | 'any-file'
 }
 
 const ofAdoption: Readonly<
@@ -205,10 +224,13 @@ export function clientAnswers({ adoption, standing }: SuiteLife): ClientAnswers 
   const answers = ofAdoption[adoption]
   const isBehind = behind.has(standing)
   const keepsEarlier = isBehind || standing === 'preparing' || standing === 'waits'
+  const isDenied = standing === 'denied' || standing === 'lapsed'
+  const kept = keepsEarlier ? 'earlier' : isDenied ? 'any-file' : answers.release
   return {
     ...answers,
-    release: keepsEarlier && adoption !== 'unknown' ? 'earlier' : answers.release,
+    release: adoption === 'unknown' ? answers.release : kept,
     signature: isBehind ? 'withheld' : answers.signature,
     unnamed: isBehind ? 'may-come' : 'gone',
+    unreleased: standing === 'lapsed' ? 'any-file' : 'named',
   }
 }

@@ -14,6 +14,7 @@
  *   new one, so a confirmation does not restart the time of the new one.
  */
 import type { Clock, Milliseconds } from '../../async/clock.ts'
+import { elapsedText } from '../../figures.ts'
 import { parentOf } from '../archive/path.ts'
 import type { KnownSuite } from './generation.ts'
 import type { KnownSuites } from './known-suites.ts'
@@ -64,6 +65,21 @@ export interface FailedAdoption {
   readonly until: Milliseconds
 }
 
+/** The answer of an origin that gives no Release file. */
+interface Denial {
+  readonly status: number
+  /** The moment since which the origin has given none, by `elapsed`. */
+  readonly since: Milliseconds
+}
+
+export interface DenialTerms {
+  readonly status: number
+  /** How long clients without a Release file get what the adopted one names, when a known key has signed it. */
+  readonly keep: Milliseconds
+  /** Whether a delay or a hold says which files clients get. */
+  readonly restrained: boolean
+}
+
 /** What the log has said of a suite once, so that it does not say it again. */
 interface SaidOfSuite {
   notRead?: true
@@ -87,6 +103,7 @@ export class Suite {
   /** The moment until which the origin is not asked, by `elapsed`. */
   #pauseEnd: Milliseconds = 0
   #held: HeldRelease | undefined
+  #denial: Denial | undefined
   /** Whether the origin has lost a file that the clients' Release file names. It ends when the origin confirms that Release file. */
   #isOutdated = false
   /** The moments before which the origin is not asked again because it has lost a file, or lacks one that it may never have had. */
@@ -238,10 +255,46 @@ export class Suite {
     this.fellBehind('missing', pause)
   }
 
+  /**
+   * Notes that clients learn that the origin gives no Release file. Clients that go on without one get what the adopted one names for the
+   * time `keep` when a known key has signed it, and for as long as it is adopted where a signature is required or a delay or a hold
+   * restrains the suite. Returns whether this is new.
+   */
+  deny(key: string, { status, keep, restrained }: DenialTerms): boolean {
+    const now = this.#parts.clock.elapsed()
+    const before = this.#denial
+    const since = before?.since ?? this.goneSince.get(key) ?? now
+    this.#denial = { status, since }
+    this.note('origin-denies')
+    const { policy, generations: [adopted] = [] } = this.known ?? {}
+    const isKept = adopted?.signature.is === 'good' && now - since < keep
+    if (!isKept && !restrained && policy?.verify !== 'require') this.note('lapsed')
+    return before === undefined
+  }
+
+  /** Whether clients learn that the origin gives no Release file. */
+  get isDenied(): boolean {
+    return this.standing === 'denied' || this.standing === 'lapsed'
+  }
+
+  /** A sentence that says why the Release file of the origin was refused, or that the origin gives none; undefined when neither is so. */
+  get remark(): string | undefined {
+    if (this.standing === 'refused') {
+      const because = this.refusal ?? 'the one of the origin may not be adopted'
+      return `clients get the earlier Release file: ${because}`
+    }
+    if (!this.isDenied || this.#denial === undefined) return undefined
+    const { status, since } = this.#denial
+    const lasts = elapsedText(this.#parts.clock.elapsed() - since)
+    const files = this.standing === 'denied' ? 'those of the adopted one' : 'unchecked ones'
+    return `the origin has given no Release file for ${lasts} (it answers ${status}): clients that ask for its files all the same get ${files}`
+  }
+
   /** Notes that clients get the origin's Release file: the earlier one, which it has confirmed, or the new one. */
   caughtUp(event: 'confirmed' | 'restrained' | 'prepared'): void {
     this.note(event)
     this.endPause()
+    this.#denial = undefined
     this.#noteHeld(undefined)
     this.#isOutdated = false
     if (event === 'prepared') this.#held = undefined

@@ -34,7 +34,7 @@ import {
   releaseIn,
   releasesOf,
 } from './generation.ts'
-import { anotherRelease, type Client, GivenReleases } from './given-releases.ts'
+import { anotherRelease, type Client, GivenReleases, noRelease } from './given-releases.ts'
 import { type AdoptedSuites, type KnownSuites, type Source, standingOf } from './known-suites.ts'
 import { type MustBe, unnamedFile } from './must-be.ts'
 import { pastFiles } from './past.ts'
@@ -286,6 +286,20 @@ export class Suites {
     this.given(client, { key, digest: anotherRelease })
   }
 
+  /** Notes that a client has learnt that the origin gives no Release file. It may still get the other form of it. */
+  denied(client: Client, key: string): void {
+    const suite = suiteOfUnsigned(key)
+    if (suite === undefined || this.live.peek(suite)?.isDenied !== true) return
+    this.given(client, { key, digest: noRelease })
+  }
+
+  /** Whether this client has no Release file of one of these suites, and gets its files like any others. */
+  #isUnreleased(client: Client, suites: readonly string[]): boolean {
+    if (!this.#given.hasUnreleased) return false
+    const isAny = (at: string) => this.live.peek(at)?.answers.unreleased === 'any-file'
+    return suites.some(at => this.#given.lacks(client, at) && isAny(at))
+  }
+
   /**
    * Notes that a client asks for this file. An index that clients ask for counts as used, and is fetched with a new Release file. Tables that
    * were missing for the answer are made again.
@@ -311,7 +325,9 @@ export class Suites {
     if (archive.kind === 'release' && !key.endsWith('.gpg')) return unnamedFile.release
     if (this.#known.size === 0 && this.adoptions.count === 0) return unnamedFile['no-suite']
     const agreement = stored && this.#agreeing.get(stored)
-    const agrees = agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true
+    const agrees =
+      agreement?.by.has(this.#ownOf(agreement.suites, client).join(' ')) === true &&
+      !this.#isUnreleased(client, agreement.suites)
     const adopting = this.adoptions.count > 0
     if (agrees && !(adopting && archive.kind === 'pool')) return agreement.must
     const name = decodedUrl(key)
@@ -366,8 +382,10 @@ export class Suites {
       // A contradiction is settled for each client by the indexes that it has fetched.
       const settled = agrees && claim?.contradicting === undefined
       if (stored === undefined || !settled || !archive.immutable) return must
+      const suites = suitesOf(this.#known.rootedAt(this.#known.rootAbove(name)))
+      if (this.#isUnreleased(asked.client, suites)) return must
       const agreement: Agreement = agreeing.get(stored) ?? {
-        suites: suitesOf(this.#known.rootedAt(this.#known.rootAbove(name))),
+        suites,
         by: new Set(),
         must,
       }
@@ -445,7 +463,10 @@ export class Suites {
     const given = suite && this.#given.to(client, suite.at)
     return {
       given,
-      generation: given === undefined ? suite?.generations[0] : generationOf(suite, given),
+      generation:
+        given === undefined || given === noRelease
+          ? suite?.generations[0]
+          : generationOf(suite, given),
     }
   }
 
@@ -458,6 +479,7 @@ export class Suites {
     const { generation } = this.#generationFor(client, suite)
     if (suite === undefined || generation === undefined) return 'unnamed'
     if (!this.#counts(suite, generation)) return 'unnamed'
+    if (this.#isUnreleased(client, [suite.at])) return 'unnamed'
     const source = { suite, generation, table: generation.release.digest }
     return this.#ask([source], pathName(path), lost)
   }
@@ -470,6 +492,7 @@ export class Suites {
     const sources = this.#known
       .rootedAt(root)
       .filter(({ suite, generation }) => this.#counts(suite, generation))
+      .filter(({ suite }) => !this.#isUnreleased(client, [suite.at]))
     const own = new Set(this.#ownOf(suitesOf(sources), client))
     const tables = this.#tables
     const settle = async (): Promise<Answer> => {

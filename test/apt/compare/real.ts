@@ -7,10 +7,15 @@ import { noApt } from '../../fixtures/archive/apt.ts'
 import { noCertificates } from '../../fixtures/certificates/openssl-authority.ts'
 import { Comparison } from '../../fixtures/compare/comparison.ts'
 import { generated } from '../../fixtures/compare/generate.ts'
+import { namedHistories } from '../../fixtures/compare/named-histories.ts'
 import { realClients } from '../../fixtures/compare/real-apt.ts'
 
 /** Of a suite, a flat repository, one without Release, https, and a roll-back among them. */
 const seeds = [50, 51, 52, 53, 54]
+/** What the real apt makes of refused Release files decides what the cache has to give. */
+const named = (namedHistories['releases'] ?? []).filter(({ name }) =>
+  name.startsWith('an archive refuses'),
+)
 
 t.setTimeout(600_000)
 
@@ -20,8 +25,8 @@ t.test(
   async t => {
     const comparison = await Comparison.start(t)
     comparison.client = realClients(comparison)
-    for (const seed of seeds) {
-      const history = generated(seed, { short: true })
+    t.equal(named.length, 2)
+    for (const history of [...seeds.map(seed => generated(seed, { short: true })), ...named]) {
       const [violation] = (await comparison.run(history)).violations
       t.equal(violation?.aspect, undefined, history.name, {
         violation: violation?.text.split('\n'),

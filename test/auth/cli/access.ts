@@ -367,6 +367,13 @@ t.test('the command says it, and ends with what became of the request', async t 
   )
   t.match(passes, { code: 0, stdout: /passes/ })
   t.match(await run('/metrics'), { code: 1, stdout: /it lets no person in/ })
+  const auditor = ['--user', 'aud@example.org', '--groups', 'auditors'] as const
+  t.match(await run(...auditor, '/admin/x'), { code: 0 })
+  t.match(await run(...auditor, '/admin/x?_method=DELETE'), {
+    code: 1,
+    stdout:
+      /refused, 400\nrule .*\nbecause a method that a field or the query names is not allowed/,
+  })
   t.match(await run(), { code: 2, stderr: /name a PATH/ })
   t.match(await run('--groups', 'a', '/x'), { code: 2, stderr: /name them by --user/ })
   for (const [args, stderr] of [

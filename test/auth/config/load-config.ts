@@ -109,6 +109,7 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['passthroughTokens: [{token: 0123456789abcdef}]', /has no name/],
     ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: soon}]', /a date such as/],
     ['identity: {attributes: [{name: User, from: [x]}]}', /taken by a field of our own/],
+    ['identity: {attributes: [{name: users, from: [x]}]}', /taken by a field of our own/],
     ['identity: {attributes: [{name: Email, from: [x]}]}', /field of the known attribute email/],
     ['identity: {attributes: [{name: subject-id, from: [x]}]}', /known attribute subjectId/],
     ['identity: {attributes: [{name: a}, {name: A}]}', /is the field of an earlier attribute, a/],

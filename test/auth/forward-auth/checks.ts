@@ -213,6 +213,8 @@ for (const edge of edges) {
     })
     t.equal(renewed.status, 303)
     t.equal(renewed.fields.get('Location'), `${base}/page?x=1&y=%2F`)
+    const absolute = await public_.get(String(to), { Host: domain, Cookie, ...navigation })
+    t.equal(absolute.fields.get('Location'), `${base}/page?x=1&y=%2F`)
     t.equal(renewed.fields.get('Cache-Control'), 'no-store')
     const browser = Cookie.split('; ').filter(pair => pair.startsWith('__Host-authproxy_browser='))
     const anew = [...browser, cookieOf(renewed.fields)].join('; ')

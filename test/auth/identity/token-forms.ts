@@ -109,6 +109,7 @@ t.test(
       )
       const { answer } = await ask(`/__authproxy/keys/${kid}`, '')
       t.equal(answer.status, 200)
+      t.equal((await ask(`${base}/__authproxy/keys/${kid}`, '')).answer.text, answer.text)
       const key = { key: createPublicKey(answer.text), dsaEncoding: 'ieee-p1363' } as const
       const input = Buffer.from(`${parts[0]}.${parts[1]}`)
       t.ok(verifySignature('sha256', input, key, signature ?? Buffer.alloc(0)))
@@ -139,6 +140,20 @@ t.test('keys are where each gateway has them, and nowhere else', async t => {
       const isKept = isOurs || (token === 'alb' && path.startsWith('/__authproxy/keys/'))
       t.equal(backend.requests.length - before, isKept ? 0 : 1)
     }
+  }
+})
+
+t.test('a check about the keys names every path that the edge has to lead to them', async t => {
+  for (const [token, certs] of [
+    ['cloudflare', '/cdn-cgi/access/certs, '],
+    ['alb', ''],
+  ] as const) {
+    const settings = { identity: { token } }
+    const { ask } = await startChecks(t, { edge: 'nginx', settings })
+    const path = token === 'alb' ? keySetPath : '/cdn-cgi/access/certs'
+    const { status, text } = await ask(path)
+    t.equal(status, 404)
+    t.match(text, `route ${certs}/saml/ and what begins with /__authproxy`)
   }
 })
 
@@ -271,6 +286,7 @@ t.test('what does not go together is refused', t => {
     'X JWT',
     'X-JWT:',
     'X-JWT\r\nX-A',
+    ...['Authorization:', 'Authorization\r\n', 'X Goog IAP JWT Assertion', 'X--Authproxy-Identity'],
     '',
   ]
   for (const tokenField of [...framing, ...others, ...ours]) {

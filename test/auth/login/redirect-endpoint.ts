@@ -29,6 +29,26 @@ t.test('the login address begins a login that comes back', async t => {
   t.equal(hrefOf(await lab.browser.get(pathOf(hrefOf(answer)))), 'https://app.example.org/page?x=1')
 })
 
+t.test('a target in absolute form has the query of one in origin form', async t => {
+  const lab = await SamlLab.open(t, 'entra')
+  await signIn(lab)
+  for (const [path, query, status] of [
+    ['/__authproxy-redirect', 'login=%2Fpage', 303],
+    ['/saml/slo', 'SAMLRequest=x', 403],
+  ] as const) {
+    const request = makeRequest('GET', `${path}?${query}`, { fields: lab.browser.fields() })
+    const uri = { scheme: 'https', host: 'app.example.org', port: 443, path, query } as const
+    const absolute = { ...request, target: { form: 'absolute', uri } } as const
+    const answers = await Promise.all([
+      lab.service.handle(request, path),
+      lab.service.handle(absolute, path),
+    ])
+    const told = answers.map(answer => [answer?.status, answer?.fields.get('Location')])
+    t.equal(told[0]?.[0], status, path)
+    t.strictSame(told[1], told[0], path)
+  }
+})
+
 t.test(
   'what most likely lost the session is named: the host, the edge, the cookie, the clock',
   async t => {

@@ -150,7 +150,7 @@ t.test('a refusal speaks against an origin only when another one has the file', 
   t.equal(await ask(), 'a* b* c: a 403')
   says['a.example.org'] = { status: 200 }
   t.equal(await ask(), 'a*: a 200')
-  for (const status of [401, 403, 408, 429, 503]) {
+  for (const status of [401, 402, 403, 408, 429, 503]) {
     const { says, ask } = mirrors()
     says['a.example.org'] = { status }
     t.equal(await ask(), 'a* b*: b 200')

@@ -14,26 +14,32 @@ import {
 
 const standings: readonly Standing[] = [
   ...(['same', 'slow', 'failed', 'gone', 'preparing', 'held', 'refused', 'waits'] as const),
+  ...(['denied', 'lapsed'] as const),
 ]
 
 /** The standing after each event, in the order of `standings`. */
 const steps: ReadonlyArray<readonly [event: SuiteEvent, after: string]> = [
-  ['another-came', 'preparing preparing preparing preparing preparing held refused waits'],
-  ['prepared', 'same same same same same same same same'],
-  ['confirmed', 'same same same same same same same same'],
-  ['missing', 'held held held held held held held held'],
-  ['refused', 'refused refused refused refused refused refused refused refused'],
-  ['restrained', 'waits waits waits waits waits waits waits waits'],
+  [
+    'another-came',
+    'preparing preparing preparing preparing preparing held refused waits preparing preparing',
+  ],
+  ['prepared', 'same same same same same same same same same same'],
+  ['confirmed', 'same same same same same same same same same same'],
+  ['missing', 'held held held held held held held held held held'],
+  ['refused', 'refused refused refused refused refused refused refused refused refused refused'],
+  ['restrained', 'waits waits waits waits waits waits waits waits waits waits'],
   // What was let through is the newest that waited; the origin may have a newer one still.
-  ['ripe', 'same slow failed gone preparing held refused same'],
-  ['released', 'same slow failed gone preparing held refused same'],
-  ['expiring', 'same slow failed gone preparing held refused same'],
-  ['origin-slow', 'slow slow slow slow held held slow slow'],
-  ['origin-failed', 'failed failed failed gone failed failed failed failed'],
-  ['origin-gone', 'gone gone gone gone gone gone gone gone'],
-  ['removed', 'same same same same same same same same'],
-  ['index-came', 'same slow failed gone preparing held refused waits'],
-  ['adopted', 'same slow failed gone preparing held refused waits'],
+  ['ripe', 'same slow failed gone preparing held refused same denied lapsed'],
+  ['released', 'same slow failed gone preparing held refused same denied lapsed'],
+  ['expiring', 'same slow failed gone preparing held refused same denied lapsed'],
+  ['origin-slow', 'slow slow slow slow held held slow slow slow slow'],
+  ['origin-failed', 'failed failed failed gone failed failed failed failed failed failed'],
+  ['origin-gone', 'gone gone gone gone gone gone gone gone gone gone'],
+  ['origin-denies', 'denied denied denied denied denied denied denied denied denied lapsed'],
+  ['lapsed', 'same slow failed gone preparing held refused waits lapsed lapsed'],
+  ['removed', 'same same same same same same same same same same'],
+  ['index-came', 'same slow failed gone preparing held refused waits denied lapsed'],
+  ['adopted', 'same slow failed gone preparing held refused waits denied lapsed'],
 ]
 
 for (const [event, after] of steps) {
@@ -66,19 +72,21 @@ t.test('a suite is adopted, adopted again, and forgotten', async t => {
 
 t.test('what clients get in each state', async t => {
   const rows: ReadonlyArray<readonly [adoption: Adoption, standing: Standing, gets: string]> = [
-    ['unknown', 'same', 'any-file any-file any-file any-file gone'],
-    ['adopting', 'same', 'whole any-file awaited awaited gone'],
-    ['adopted', 'same', 'whole adopted named named gone'],
-    ['adopting-again', 'same', 'whole adopted awaited awaited gone'],
-    ['adopted', 'preparing', 'earlier adopted named named gone'],
-    ['adopted', 'waits', 'earlier adopted named named gone'],
-    ['adopted', 'slow', 'earlier withheld named named may-come'],
-    ['adopted', 'failed', 'earlier withheld named named may-come'],
-    ['adopted', 'gone', 'earlier withheld named named may-come'],
-    ['adopted', 'held', 'earlier withheld named named may-come'],
-    ['adopted', 'refused', 'earlier withheld named named may-come'],
+    ['unknown', 'same', 'any-file any-file any-file any-file gone named'],
+    ['adopting', 'same', 'whole any-file awaited awaited gone named'],
+    ['adopted', 'same', 'whole adopted named named gone named'],
+    ['adopting-again', 'same', 'whole adopted awaited awaited gone named'],
+    ['adopted', 'preparing', 'earlier adopted named named gone named'],
+    ['adopted', 'waits', 'earlier adopted named named gone named'],
+    ['adopted', 'slow', 'earlier withheld named named may-come named'],
+    ['adopted', 'failed', 'earlier withheld named named may-come named'],
+    ['adopted', 'gone', 'earlier withheld named named may-come named'],
+    ['adopted', 'held', 'earlier withheld named named may-come named'],
+    ['adopted', 'refused', 'earlier withheld named named may-come named'],
+    ['adopted', 'denied', 'any-file adopted named named gone named'],
+    ['adopted', 'lapsed', 'any-file adopted named named gone any-file'],
     // An index of the adopted Release file has come meanwhile.
-    ['adopting-again', 'held', 'earlier withheld awaited awaited may-come'],
+    ['adopting-again', 'held', 'earlier withheld awaited awaited may-come named'],
   ]
   for (const [adoption, standing, gets] of rows) {
     const {
@@ -87,11 +95,16 @@ t.test('what clients get in each state', async t => {
       index,
       package: pool,
       unnamed,
+      unreleased,
     } = clientAnswers({
       adoption,
       standing,
     })
-    t.equal([release, signature, index, pool, unnamed].join(' '), gets, `${adoption} ${standing}`)
+    t.equal(
+      [release, signature, index, pool, unnamed, unreleased].join(' '),
+      gets,
+      `${adoption} ${standing}`,
+    )
   }
 })
 

@@ -144,7 +144,7 @@ function takenBy(name: string, earlier: readonly string[]): string | undefined {
 }
 
 const RESERVED = [
-  ...['user', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
+  ...['user', 'users', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
   ...['groups-overage', 'identity'],
 ]
 

@@ -7,6 +7,7 @@ import { pathAndQuery } from '../../../http/message/target.ts'
 import { forwardedAddress } from '../../../http/proxy/forwarded.ts'
 import { isOwnHost } from '../../access/own-origin.ts'
 import { samlPaths } from '../../gate/gate.ts'
+import { unaskedPaths } from '../../gate/gateway-paths.ts'
 import { returnPath } from '../../login/addresses.ts'
 import {
   oddPath as ODD_PATH,
@@ -129,7 +130,7 @@ export async function paths(of: Examination): Promise<Finding> {
   if (of.config.forwardAuth !== undefined) {
     return wrongFinding(
       astray.join('; '),
-      `the edge has to route paths that begin with /saml/ and /__authproxy to the gateway listener, unchanged, POST included, and ${probePath} on the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
+      `the edge has to route ${unaskedPaths(of.config)} to the gateway listener, unchanged, POST included, and ${probePath} on the way of the application. nginx: location ^~ /saml/ { proxy_pass http://127.0.0.1:8080; } and the same for /__authproxy`,
     )
   }
   return wrongFinding(

@@ -6,6 +6,7 @@ import { formatAuthority, isIpLiteral, parseUri } from '../../../http/message/ta
 import { isLoopback } from '../../../ip.ts'
 import { certificateProblem, isIssuerUnknown } from '../../../x509/certificate-problem.ts'
 import type { Config } from '../../config/config.ts'
+import { unaskedPaths } from '../../gate/gateway-paths.ts'
 import { type AnsweredRequest, type SeenCertificate, seeCertificate } from '../ask.ts'
 import {
   type Answer,
@@ -169,7 +170,7 @@ async function elsewhere(of: Examination, outcome: AnsweredRequest): Promise<Fin
       `${at} answers ${status}${to}, and not with our metadata`,
       config.forwardAuth === undefined
         ? `the edge has to forward every path of the public host to ${own}`
-        : `the edge has to route paths that begin with /saml/ and /__authproxy to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
+        : `the edge has to route ${unaskedPaths(config)} to ${own}, without a check. nginx: location ^~ /saml/ { proxy_pass http://${own}; }`,
     )
   }
   if ((await dynamicFile(of)).problem !== undefined) {

@@ -44,7 +44,7 @@ export const aheadSettings = {
       },
     ),
     refresh: setting(duration('0s', '7d'), '0s', 'suites:\n  refresh: 30m').says(
-      'Interval in which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. The shortest interval is a minute.',
+      'Interval at which cachesvc asks origins by itself for new Release files of suites in use, and fetches the indexes that clients use; `0s` switches this off. The shortest interval is a minute.',
     ),
     refresh_for: setting(duration('1h', '365d'), '14d').says(
       'Suites that no client has asked for in so long are no longer refreshed.',

@@ -5,7 +5,7 @@
  * - File names of packages lack the epoch of the version.
  * - A package URL of the type `deb` needs a vendor. The path of an archive tells it for Debian and Ubuntu only.
  */
-import { packageFile } from '../../archive/package-file.ts'
+import { packageFile, packageNamed } from '../../archive/package-file.ts'
 import { type Build, type GivenFile, isFile } from './build.ts'
 
 export interface Material {
@@ -27,14 +27,13 @@ export function materialsOf({ answers }: Build): readonly Material[] {
 }
 
 function materialOf(url: string, { digest }: GivenFile): Material {
-  const found = packageFile(url)
   const fileName = url.slice(url.lastIndexOf('/') + 1)
-  const [, name = fileName, architecture] =
-    /^([^_]+)_([^_]+)\.u?deb$/.exec(found?.name.split('/').at(-1) ?? '') ?? []
+  const named = packageFile(url) && packageNamed(url)
+  const { name, version, architecture } = named ?? { name: fileName }
   const vendor = /^https?:\/\/[^/]+\/(debian|ubuntu)(?=[/-])/.exec(url)?.[1]
   const purl =
-    found !== undefined && vendor !== undefined && architecture !== undefined
-      ? `pkg:deb/${vendor}/${encodeURIComponent(name)}@${encodeURIComponent(found.version)}?arch=${architecture}`
+    version !== undefined && vendor !== undefined
+      ? `pkg:deb/${vendor}/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${architecture}`
       : undefined
-  return { url, digest, fileName, name, version: found?.version, purl }
+  return { url, digest, fileName, name, version, purl }
 }

@@ -12,6 +12,7 @@
  */
 import { day, type Milliseconds } from '../../../async/clock.ts'
 import { parseUri } from '../../../http/message/target.ts'
+import { fitsPattern, wildcardPattern } from '../../../wildcards.ts'
 import { decodedUrl } from '../../archive/path.ts'
 import type { Config } from '../../config/config.ts'
 import { archiveOf } from '../../policy/routing.ts'
@@ -156,7 +157,8 @@ export function restraintOf(
   const { delay, hold, except } = found.archive
   if (delay === 0 && hold === undefined) return undefined
   const name = suiteName(found.rest)
-  return except.some(pattern => fits(name, pattern)) ? undefined : { delay, hold }
+  const isExcept = except.some(pattern => fitsPattern(name, wildcardPattern(pattern)))
+  return isExcept ? undefined : { delay, hold }
 }
 
 /** Whether any archive has a delay or a hold. */
@@ -167,10 +169,4 @@ export function restrainsAny({ archives }: Pick<Config, 'archives'>): boolean {
 /** The name of the suite in a directory of an archive: the path after `dists/`, or the whole path when there is no `dists/`. */
 export function suiteName(path: string): string {
   return (decodedUrl(path) ?? path).replace(/^.*?\/dists\//, '').replace(/^\/+/, '')
-}
-
-/** Whether a name fits a pattern, in which `*` stands for any text. */
-function fits(name: string, pattern: string): boolean {
-  const parts = pattern.split('*').map(part => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'))
-  return new RegExp(`^${parts.join('.*')}$`).test(name)
 }

@@ -13,7 +13,7 @@ export const delaySettings = {
       '0s',
       'archives:\n  - origins: [archive.example.org/debian]\n    delay: 72h',
     ).says(
-      'Age from which clients get a new Release file with its indexes, from its signed `Date` or from when cachesvc first saw it, whichever is later. The delay gives way before `Valid-Until`, and the first Release file of a suite is given at once. Set `suites.refresh` as well (`docs/delay.md`).',
+      'How old a new Release file must be before clients get it with its indexes. The age counts from its signed `Date` or from when cachesvc first saw it, whichever is later. The delay gives way before `Valid-Until`, and the first Release file of a suite is given at once. Set `suites.refresh` as well (`docs/delay.md`).',
     ),
     hold: optionalSetting(
       calendarDay,

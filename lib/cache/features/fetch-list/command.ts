@@ -8,6 +8,7 @@ import { countOf, size } from '../../../figures.ts'
 import { readBounded } from '../../../files/bounded-file.ts'
 import { formatAuthority } from '../../../http/message/target.ts'
 import { type ExitCode, exitCodes, print } from '../../../program.ts'
+import { packageNamed } from '../../archive/package-file.ts'
 import { eachOf, fetchThrough, ownAddress } from '../../cli/base/proxy.ts'
 import { ProgressLine, printComplaint } from '../../cli/base/terminal.ts'
 import type { Config } from '../../config/config.ts'
@@ -73,7 +74,7 @@ async function filesOf(
   const what = all ? ['install', '--yes'] : ['download']
   const packages = printedFiles(await apt.get(...what, '--print-uris', ...names))
   // The name in the URL is that of the package; apt finds its source and the version.
-  const named = new Set(packages.flatMap(({ url }) => /([^/_]+)_[^/]*$/.exec(url)?.[1] ?? []))
+  const named = new Set(packages.flatMap(({ url }) => packageNamed(url)?.name ?? []))
   const problems: string[] = []
   const found = !sources || named.size === 0 ? [] : await sourcesOf(apt, [...named], problems)
   const files = new Map([...packages, ...found].map(file => [file.url, file]))

@@ -120,7 +120,7 @@ function listed(path: string, lines: readonly string[]): readonly string[] {
   if (lines.length === 0) return []
   const verb = lines.length === 1 ? 'is' : 'are'
   return [
-    `${countOf(lines.length, 'file')} ${verb} not as ${path} has it; remove it to have it written again`,
+    `${countOf(lines.length, 'file')} ${verb} not as ${path} has it; remove that lock to have it written again`,
     ...lines.map(line => `  ${line}`),
   ]
 }
@@ -147,7 +147,7 @@ function differences(
       const known = digests.get(url)
       if (known !== undefined) return `${url}: SHA-256 ${known} is recorded, it was ${sha256}`
       const version = versions.get(packageFile(url)?.name ?? '')
-      return `${url}: not recorded${version === undefined ? '' : `, but version ${version}`}`
+      return `${url}: not recorded${version === undefined ? '' : `; the lock has version ${version}`}`
     })
     .sort()
 }

@@ -32,8 +32,7 @@ import {
 } from '../generation.ts'
 import type { Client } from '../given-releases.ts'
 import { suitePolicy } from '../policy.ts'
-import { firstPause, longestHold, type MissingFile, type Suite } from '../suite.ts'
-import type { Standing, SuiteEvent } from '../suite-life.ts'
+import { longestHold, type MissingFile, type Suite } from '../suite.ts'
 import type { Suites } from '../suites.ts'
 import {
   entryOf,
@@ -46,6 +45,7 @@ import {
   type UnavailableFile,
 } from './listed-fetches.ts'
 import type { GenerationChoice, OfferedRelease, OtherNodes } from './places.ts'
+import { noteResult, staleReasons } from './update-result.ts'
 
 interface UpdatesParts {
   readonly rules: () => Rules
@@ -67,23 +67,6 @@ export interface ReleaseBehind {
   readonly missing: readonly MissingFile[]
 }
 
-/** The reason for the answer to a client, by the standing of the suite. */
-const staleReasons: Readonly<Partial<Record<Standing, StaleReason>>> = {
-  slow: 'stale-origin-slow',
-  failed: 'stale-origin-failed',
-  gone: 'stale-origin-failed',
-  held: 'stale-suite-incomplete',
-  refused: 'stale-suite-refused',
-}
-
-/** The event of an update that ends without a newer Release file for clients, by the reason. */
-const staleEvents: Readonly<Record<StaleReason, SuiteEvent>> = {
-  'stale-origin-slow': 'origin-slow',
-  'stale-origin-failed': 'origin-failed',
-  'stale-suite-incomplete': 'missing',
-  'stale-suite-refused': 'refused',
-}
-
 /** One form of a Release file in an update: InRelease, or Release with its signature. */
 interface FormUpdate {
   /** The moment at which a client or the schedule wanted it, by `elapsed`. */
@@ -94,6 +77,8 @@ interface FormUpdate {
   readonly hurry: AbortController
   /** The Release file of the other nodes, when the update takes that one; undefined when it asks the origin. */
   readonly offered: OfferedRelease | undefined
+  /** Settles when the origin has answered or failed, whatever becomes of the answer. */
+  readonly answered: Promise<unknown>
   readonly done: Promise<RevalidationResult>
 }
 
@@ -153,12 +138,9 @@ export class Updates {
     return because && { because, lasts: suite.behindFor, missing: suite.missing }
   }
 
-  /** A sentence that says why the Release file of the origin was refused; undefined when it was not. */
+  /** A sentence that says why the Release file of the origin was refused, or that the origin gives none; undefined when neither is so. */
   refusal(at: string): string | undefined {
-    const suite = this.#parts.suites.live.of(at)
-    if (suite.standing !== 'refused') return undefined
-    const because = suite.refusal ?? 'the one of the origin may not be adopted'
-    return `clients get the earlier Release file: ${because}`
+    return this.#parts.suites.live.of(at).remark
   }
 
   /** Ends the pauses after failures, because an operator wants origins to be asked. */
@@ -198,6 +180,12 @@ export class Updates {
     if (late !== undefined) return late
     if (suites.governs(entry)) suite.fellBehind('origin-slow', 0)
     return { use: 'stale', because: changed ? 'stale-suite-incomplete' : 'stale-origin-slow' }
+  }
+
+  /** Begins or joins the same in the background. Resolves when the origin has answered or failed. Never rejects. */
+  async ask(wanted: WantedFile, entry: Entry): Promise<void> {
+    void this.check(wanted, entry)
+    await this.#underWay.get(parentOf(entry.key))?.get(entry.key)?.answered
   }
 
   /**
@@ -348,7 +336,7 @@ export class Updates {
    * has ended, unless a pause has begun with that.
    */
   #begin(wanted: WantedFile, entry: Entry, offered?: OfferedRelease): FormUpdate {
-    const { clock, log, suites } = this.#parts
+    const { clock, choice, log, rules, suites } = this.#parts
     const at = parentOf(entry.key)
     const suite = suites.live.of(at)
     const forms = this.#underWay.get(at) ?? new Map<string, FormUpdate>()
@@ -366,19 +354,25 @@ export class Updates {
       )
       // A file that other nodes lack says nothing about the origin.
       const saysNothing = offered !== undefined && updated.use !== 'store'
-      if (!saysNothing) note(suite, updated)
+      const terms = { keep: rules().config.suites.goneAfter, restrained: choice.restrains(at) }
+      const result = { key: entry.key, updated, ...terms }
+      const denial = saysNothing ? undefined : noteResult(suite, result)
+      if (denial) log.warn('the origin gives no Release file of a suite', denial)
       return updated
     }
+    let onAnswer = (): void => {}
+    const answer = new Promise<void>(resolve => (onAnswer = resolve))
     const onChanged = (): void => {
       underWay.changed = true
       suite.note('another-came')
+      onAnswer()
     }
-    const underWay: FormUpdate = Object.assign(form, {
-      done: update().finally(() => {
-        forms.delete(entry.key)
-        if (forms.size === 0) this.#underWay.delete(at)
-      }),
+    const done = update().finally(() => {
+      forms.delete(entry.key)
+      if (forms.size === 0) this.#underWay.delete(at)
     })
+    const answered = Promise.race([answer, done])
+    const underWay: FormUpdate = Object.assign(form, { answered, done })
     forms.set(entry.key, underWay)
     this.#underWay.set(at, forms)
     return underWay
@@ -608,18 +602,6 @@ export class Updates {
     await Promise.all(fetches.map(judge))
     return lacking
   }
-}
-
-/** Notes what an update has found out about a suite. */
-function note(suite: Suite, updated: RevalidationResult): void {
-  if (updated.use === 'stale') {
-    const { because } = updated
-    // A Release file that is held back has begun its pause already.
-    if (!suite.isPaused) {
-      suite.fellBehind(staleEvents[because], because.startsWith('stale-suite') ? firstPause : 0)
-    }
-  } else if (updated.use !== 'store' || updated.because === 'changed') suite.caughtUp('prepared')
-  else suite.caughtUp(updated.because === 'validated' ? 'confirmed' : 'restrained')
 }
 
 /** The question about a stored Release file; undefined when its key is no URL. */

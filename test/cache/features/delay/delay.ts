@@ -259,7 +259,11 @@ t.test('which suites a delay is for', async t => {
     {
       archives: [
         { origins, delay: '72h' },
-        { origins: ['other.example.org'], hold: '2026-11-01', except: ['x*'] },
+        {
+          origins: ['other.example.org'],
+          hold: '2026-11-01',
+          except: ['x*', `${'*-'.repeat(20)}x`],
+        },
       ],
     },
     '/tmp',
@@ -283,6 +287,11 @@ t.test('which suites a delay is for', async t => {
     ['http://other.example.org/dists/xenial', undefined],
     ['http://none.example.org/dists/stable', undefined],
     ['nonsense', undefined],
+    // A client chooses this name, and a comparison that goes back would not end.
+    [
+      `http://other.example.org/dists/${'-'.repeat(4000)}`,
+      { delay: 0, hold: Date.parse('2026-11-02') },
+    ],
   ]
   for (const [at, expected] of cases) t.strictSame(restraintOf(at, config), expected, at)
   t.equal(restrainsAny(config), true)
