@@ -96,6 +96,8 @@ export interface SharedState extends SharedParts {
   /** The lines of the record about a user, of all instances. */
   tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[]>
   readonly link: string
+  /** How many questions of requests had no answer, so that this instance decided alone. */
+  readonly unanswered: number
   /** Whether the store throws keys away when its memory is full. */
   readonly evicts: boolean
   /** The present problem of the store, for the administrator. */
