@@ -68,6 +68,7 @@ const cachesvc: Delible = {
 const authFixtures: Readonly<Record<string, readonly string[]>> = {
   'forward-auth': ['test/fixtures/gateway/checks.ts', 'test/fixtures/edges/'],
   'shared-state': ['test/fixtures/state/'],
+  tokens: ['test/fixtures/gateway/token-lab.ts'],
 }
 
 const authproxy: Delible = {
@@ -77,12 +78,13 @@ const authproxy: Delible = {
     ...(authFixtures[feature] ?? []),
   ],
   lists: ['lib/auth/features.ts', 'lib/auth/doctor/checks/examine.ts'],
-  features: ['doctor', 'forward-auth', 'replay', 'shared-state'],
+  features: ['doctor', 'forward-auth', 'replay', 'shared-state', 'tokens'],
   dependentsGo: true,
   leftOut: [
     ...everywhere,
     'auth/rooms',
     'auth/threat-model',
+    'auth/pairs',
     'auth/recipes',
     'auth/cli/explain',
     'cache',

@@ -20,6 +20,7 @@ import {
 import { delay, largeHits, middleHits, smallHits } from './hits.ts'
 import { memory, million } from './memory.ts'
 import type { Row } from './row.ts'
+import { tokenCost } from './tokens.ts'
 import { tunnel } from './tunnel.ts'
 
 export const rows = {
@@ -38,6 +39,7 @@ export const rows = {
   'gateway-memory': gatewayMemory,
   checks: checkRate,
   'check-cost': checkCost,
+  'token-cost': tokenCost,
   memory,
   delay,
   apt,

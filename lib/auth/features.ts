@@ -8,12 +8,16 @@ import type {
   CheckingParts,
   ChecksListener,
   Feature,
+  PeopleTokens,
   SharedState,
   StateParts,
+  TokenParts,
 } from './features/feature.ts'
 import { forwardAuth } from './forward-auth/feature.ts'
 import { replay } from './replay/feature.ts'
+import type { EndedSessions } from './session/revocation.ts'
 import { sharedState } from './shared-state/feature.ts'
+import { tokens } from './tokens/feature.ts'
 
 // biome-ignore format: one line each, so that a feature is deleted with its line.
 export const features: readonly Feature[] = [
@@ -21,6 +25,7 @@ export const features: readonly Feature[] = [
   forwardAuth,
   replay,
   sharedState,
+  tokens,
 ]
 
 /** The state that instances share; undefined where the settings name none. */
@@ -31,6 +36,17 @@ export async function shareState(
   if (state === undefined) return undefined
   const [open] = features.flatMap(({ shareState }) => shareState ?? [])
   return open === undefined ? missing('state') : open(state, parts)
+}
+
+/** The record of the tokens of people; undefined where they can make none. */
+export async function openTokens(
+  config: Config,
+  parts: Omit<TokenParts, 'revocations'> & { readonly revocations: EndedSessions | undefined },
+): Promise<PeopleTokens | undefined> {
+  const { revocations } = parts
+  if (config.tokens.longest === undefined || revocations === undefined) return undefined
+  const [open] = features.flatMap(({ openTokens }) => openTokens ?? [])
+  return open === undefined ? missing('tokens') : open({ ...parts, revocations })
 }
 
 /** The listener for the checks of an edge; undefined where the settings name none. */

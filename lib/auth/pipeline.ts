@@ -20,6 +20,7 @@ import type { OutcomeFacts } from './access/outcome.ts'
 import { placeOf } from './access/own-origin.ts'
 import type { AdmittedRequest, Backend, Upgrade } from './backend/backend.ts'
 import type { Config } from './config/config.ts'
+import type { TokenFront } from './features/feature.ts'
 import { type Admission, admit, admittedFields } from './gate/admission.ts'
 import {
   type DeniedRequest,
@@ -63,6 +64,8 @@ export interface PipelineParts {
   readonly documents: Readonly<Record<'key-set' | 'logo' | 'login-script', Handler>>
   readonly page: PageMaker
   readonly readForm: FormReader
+  /** What joins for the tokens of people; undefined where they can make none. */
+  readonly tokens: TokenFront | undefined
   readonly clock: Clock
 }
 
@@ -105,7 +108,8 @@ export function answer(request: Request, parts: PipelineParts, upgrade?: Upgrade
   const { path, query } = place
   const session = () => sessions.read(request)
   const now = clock.now()
-  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
+  const proof = parts.tokens?.proof
+  const verdict = gate({ request, path, query, client, now, instanceId, session, proof }, config)
   const asked = { request, place, client, config, saml, failurePage, rules, parts, upgrade }
   return continueWhenReady(verdict, judged => carryOut(judged, asked))
 }
@@ -139,6 +143,13 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
         const own = { path, session, sentFields, signedField, other, baseUrl: config.baseUrl }
         return withFacts(answerOwnPage(request, own, parts), about)
       })
+    }
+    case 'tokens-page': {
+      const about = { client, outcome: 'own-page', user: verdict.session.subject } as const
+      const page = parts.tokens?.page(request, verdict.session)
+      // A reload never sets what only a start opens.
+      if (page === undefined) return failurePage({ request, code: 'foreign_target' })
+      return page.then(answered => withFacts(answered, about))
     }
     case 'passthrough':
     case 'anyone':
@@ -180,19 +191,22 @@ function carryOut(verdict: Verdict, asked: Asked): Answer {
 
 function authenticated(
   asked: Asked,
-  { because, identity, would }: Admission,
+  { because, identity, program, would }: Admission,
   session: ReadSession,
 ): Answer {
   const { request, place, client, saml, parts } = asked
   const { sessions, clock } = parts
   // WebSockets and long exchanges end with the session (session/ending.ts).
   request.holder = session
-  const passed = { client, outcome: 'forwarded', because, user: session.subject } as const
+  const { subject: user } = session
+  const passed = { client, outcome: 'forwarded', because, user, program } as const
   const facts = would === undefined ? passed : { ...passed, ...watchedFacts(would) }
   // The members are written out, because copying them from `asked` costs an eighth of a small request.
   const admitted = (own: Request): AdmittedRequest => {
     return { request: own, original: request, session, identity, public: false, place, client }
   }
+  // A form is kept for the browser of a person, not for a program.
+  if (program !== undefined) return pass(asked, admitted(request), facts)
   return continueWhenReady(openResubmission(request, clock), (opened): Answer => {
     if ('request' in opened) {
       const { request: own } = opened

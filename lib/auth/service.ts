@@ -29,7 +29,7 @@ import { watchClientIdentity } from './backend/client-identity.ts'
 import type { Config } from './config/config.ts'
 import type { CheckAddress } from './config/setting-forward-auth.ts'
 import { control } from './control.ts'
-import { listenForChecks, shareState } from './features.ts'
+import { listenForChecks, openTokens, shareState } from './features.ts'
 import { passesAgain } from './gate/gate.ts'
 import { IdentityTokens, tokenKeys } from './identity/identity-token.ts'
 import { SessionIdentity } from './identity/session-identity.ts'
@@ -218,13 +218,20 @@ async function openState(
     ? await RevocationList.open({
         ...tools,
         path: revocationsPath(config.configPath),
-        lifetime: () => rules().config.session.lifetime,
+        lifetime: () => {
+          const { session, tokens } = rules().config
+          return Math.max(session.lifetime, tokens.longest ?? 0)
+        },
       })
     : undefined
   stop.unshift(stopStep('keep ended sessions', 2000, async () => revocations?.close()))
   const shared = await shareState(config, { ...tools, revocations })
   stop.unshift(stopStep('leave the shared store', 2000, async () => shared?.close()))
-  return { keys, owned, inForce, rules, records, revocations, shared }
+  const ended = shared?.revocations ?? revocations
+  const made = { ...tools, config: () => rules().config, keys, shared, random }
+  const tokens = await openTokens(config, { ...made, revocations: ended })
+  stop.unshift(stopStep('keep the record of tokens', 2000, async () => tokens?.close()))
+  return { keys, owned, inForce, rules, records, ended, shared, tokens }
 }
 
 type State = Awaited<ReturnType<typeof openState>>
@@ -238,7 +245,7 @@ async function makeParts(
   const { config, createSaml = createSamlService } = options
   const explainCommand = options.explainCommand ?? usualExplainCommand(config)
   const { clock, log, random, instanceId } = tools
-  const { keys, inForce, rules, records, revocations, shared } = state
+  const { keys, inForce, rules, records, ended, shared, tokens } = state
   const clientAddress = (request: RequestHead) => rules().backend.client(request).address
   const page = pageMaker(random, () => rules().brand)
   const cookies = loginCookies({ keys, clock, random, config: () => rules().config.saml })
@@ -260,9 +267,12 @@ async function makeParts(
     ...{ clock, log, random, failurePage },
     config: () => rules().config,
     tokens: new SessionTokens({ keys, clock, entityId: config.saml.entityId }),
-    revocations: shared?.revocations ?? revocations,
+    revocations: ended,
     groupTable: () => rules().groupNames?.table,
-    tellLogin: login => shared?.revocations?.tellLogin(login),
+    tellLogin: login => {
+      shared?.revocations?.tellLogin(login)
+      tokens?.noteLogin(login)
+    },
   })
   shared?.revocations?.whenLoggedIn(login => sessions.noteLogin(login))
   const metrics = new AuthMetrics()
@@ -283,13 +293,14 @@ async function makeParts(
       log.info('malformed request', { client: client.address, status, problem }),
   }
   const judging = { rules, saml, sessions, failurePage, instanceId, clock }
+  const front = tokens?.front(sessions, page)
   const checks = await listenForChecks(config, {
-    ...{ ...judging, keys, log, metrics },
+    ...{ ...judging, proof: front?.proof, keys, log, metrics },
     server: { ...common, limits: limitsOf(config) },
   })
   const checkOf = (nonce: string) => checks?.checkOf(nonce)
   const steps: PipelineParts = {
-    ...{ ...judging, page },
+    ...{ ...judging, page, tokens: front },
     probe: probeAnswerer({ ...given, saml, rules, instanceId, checkOf }),
     documents: {
       'key-set': keySetHandler(() => tokenKeys(keys, rules().config.identityToken)),
@@ -397,6 +408,7 @@ async function makeListeners(
     own_certificate_ends_seconds: () => secondsOf(saml.readings().ownCertificateEnds),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
     shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
+    shared_store_unanswered_total: () => shared?.unanswered ?? 0,
     shared_store_evicts: () => (shared?.evicts === true ? 1 : 0),
     group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
   })

@@ -27,6 +27,7 @@ const features = [
   ],
   ...['shared state', 'renewal', 'kept forms', "the browser's cookie", 'step-up logins'],
   ...['doctor probes', 'own pages', 'methods', 'credential of the backend', 'signed identity'],
+  'tokens of people',
 ] as const
 
 const counted =
@@ -218,6 +219,14 @@ const byFront: Readonly<Record<string, Readonly<Record<(typeof fronts)[number], 
       'forward-auth/checks.ts: the signed identity is for the request that was asked about',
     ],
   },
+  'tokens of people': {
+    gateway: [
+      'tokens/tokens.ts: a program with a token asks as the person, and the log names the token',
+    ],
+    check: [
+      'tokens/fronts.ts: 137: {edge}, a check judges a token by the request that is asked about',
+    ],
+  },
 }
 
 /** The features that decide about one request, or about what it has begun. */
@@ -225,7 +234,7 @@ const deciding = [
   ...['rules', 'watched rules', 'passthrough tokens', 'passthrough paths', 'preflights'],
   ...['WebSockets'],
   ...['ended sessions', 'shared state', 'renewal', 'kept forms', "the browser's cookie"],
-  ...['step-up logins'],
+  ...['step-up logins', 'tokens of people'],
 ] as const
 
 const noSession = { because: 'What passes so has no session, whatever cookies come with it.' }
@@ -269,6 +278,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'access/step-up.ts: 77: an old login is asked for anew, and the page opens after it',
     ],
+    'tokens of people': ['tokens/attacks.ts: 117: the rules of this moment judge a token'],
   },
   'watched rules': {
     'passthrough tokens': [
@@ -294,6 +304,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
       because: 'Without its browser a session is none before the rules look at a person.',
     },
     'step-up logins': [counted],
+    'tokens of people': [
+      'tokens/tokens.ts: a watched rule lets a token pass as its person, and counts; those of tokens are enforced',
+    ],
   },
   'passthrough tokens': {
     'passthrough paths': {
@@ -315,6 +328,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     },
     "the browser's cookie": noSession,
     'step-up logins': noSession,
+    'tokens of people': [
+      'tokens/attacks-making.ts: 124: a passthrough token makes no tokens, and stands before those of people',
+    ],
   },
   'passthrough paths': {
     preflights: {
@@ -329,6 +345,10 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     },
     "the browser's cookie": noSession,
     'step-up logins': noSession,
+    'tokens of people': {
+      because:
+        'A path that passes needs no token, and one that comes is removed like any foreign field.',
+    },
   },
   preflights: {
     WebSockets: ['access/preflight.ts: 80: nothing else passes by it'],
@@ -338,6 +358,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'kept forms': { because: 'A preflight is OPTIONS, and forms are posted.' },
     "the browser's cookie": noSession,
     'step-up logins': noSession,
+    'tokens of people': ['access/preflight.ts: 80: nothing else passes by it'],
   },
   WebSockets: {
     'ended sessions': [
@@ -356,6 +377,7 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'forward-auth/checks-and-sessions.ts: 77, {edge}: a login that is too old is led to a younger one, and passes nothing',
     ],
+    'tokens of people': ['tokens/fronts.ts: 138: a WebSocket and a stream end with their token'],
   },
   'ended sessions': {
     'shared state': [
@@ -371,6 +393,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'access/step-up.ts: a person whose session is over signs in as another all the same',
     ],
+    'tokens of people': [
+      'tokens/attacks.ts: 113: a token that its person ended is over in every copy, also after a restart',
+    ],
   },
   'shared state': {
     renewal: { because: 'A session is renewed by its cookie alone; the store has none.' },
@@ -383,6 +408,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': {
       because: 'When a person has authenticated stands in the session; the store has none.',
     },
+    'tokens of people': [
+      'tokens/instances.ts: 140: what is made at one instance counts, is shown and is ended at another',
+    ],
   },
   renewal: {
     'kept forms': [
@@ -394,6 +422,9 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'forward-auth/checks-and-sessions.ts: 77, {edge}: a login that is too old is led to a younger one, and passes nothing',
     ],
+    'tokens of people': [
+      'tokens/attacks-making.ts: 133: an answer to a token sets no cookie, however old the token is',
+    ],
   },
   'kept forms': {
     "the browser's cookie": [
@@ -402,12 +433,24 @@ const together: Readonly<Record<string, Readonly<Record<string, Cell>>>> = {
     'step-up logins': [
       'access/step-up.ts: a form that needs a younger login is kept, and sent after it',
     ],
+    'tokens of people': {
+      because:
+        'A form with a good token passes at once, and one with a bad token is refused as a program is.',
+    },
   },
   "the browser's cookie": {
     'step-up logins': {
       because:
         'The login that a rule asks for begins after the session was read, with its browser.',
     },
+    'tokens of people': [
+      'tokens/attacks.ts: 110: a request with a token is judged by it alone, whatever cookie is beside it',
+    ],
+  },
+  'step-up logins': {
+    'tokens of people': [
+      'tokens/attacks.ts: 118: a login that is too old for a rule is too old for a token',
+    ],
   },
 }
 

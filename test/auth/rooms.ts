@@ -10,7 +10,7 @@ import { packageRoot } from '../../lib/package.ts'
 const root = join(packageRoot(), 'lib/auth')
 
 /** The folders that are not there when a feature is deleted. */
-const features = ['shared-state', 'forward-auth', 'doctor', 'replay']
+const features = ['shared-state', 'forward-auth', 'doctor', 'replay', 'tokens']
 
 /** The order of docs/design.md. The files of lib/auth itself are `the service with its pipeline`. */
 function orderInDesign(): readonly string[] {

@@ -17,13 +17,18 @@ export const checkOutcomes = [
 ] as const
 
 /** Why a request passes. */
-export type PassReason = 'session' | 'anyone' | 'preflight' | `passthrough-${'path' | 'token'}`
+export type PassReason =
+  | 'session'
+  | 'token'
+  | 'anyone'
+  | 'preflight'
+  | `passthrough-${'path' | 'token'}`
 
 /** Why a request needs a login, or another token. */
 export type LoginReason =
   | 'no-session'
   | `login-${'age' | 'context'}`
-  | `token-${'unknown' | 'expired' | 'malformed' | 'scope'}`
+  | `token-${'unknown' | 'expired' | 'ended' | 'malformed' | 'scope'}`
 
 /** Why authproxy has cut a transfer or a WebSocket that was under way. */
 export type CutReason =
@@ -57,6 +62,8 @@ export type OutcomeFacts = {
   readonly method?: string
   readonly target?: string
   readonly user?: string | undefined
+  /** The token of a person by which a program asks: its ID and its name. */
+  readonly program?: string | undefined
   /** The path or the token that lets the request pass without a session. */
   readonly passthrough?: string | undefined
   /** It was kept over a login. */

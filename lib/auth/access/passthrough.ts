@@ -91,10 +91,11 @@ export function prefixProblem(prefix: string): string | undefined {
 /** The field a token comes in. It never reaches the backend. */
 export const tokenField = ownField('Authorization')
 
-/** The name of the token and the moment it ends, or why the one that came lets nothing pass. */
+/** The name of the token and the moment it ends, or why the one that came lets nothing pass. One that is unknown may be a person's. */
 type TokenVerdict =
   | Pick<PassthroughToken, 'name' | 'expires'>
-  | { readonly because: 'unknown' | 'expired' | 'malformed' }
+  | { readonly because: 'expired' | 'malformed' }
+  | { readonly because: 'unknown'; readonly presented: string }
 
 /**
  * What the token of a request is worth at `now`; undefined when it has none. Takes the same time whichever token is meant and
@@ -107,11 +108,12 @@ export function checkToken(
 ): TokenVerdict | undefined {
   const [line, ...more] = fields.all(tokenField)
   if (line === undefined) return undefined
-  const [, presented] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(line) ?? []
+  const [, presented] = /^bearer +([\x21-\x7e]{1,8192})$/i.exec(line) ?? []
   if (more.length > 0 || presented === undefined) return { because: 'malformed' }
+  if (tokens.length === 0) return { because: 'unknown', presented }
   const digest = tokenDigest(presented)
   const found = tokens.filter(({ sha256 }) => timingSafeEqual(sha256, digest)).at(-1)
-  if (found === undefined) return { because: 'unknown' }
+  if (found === undefined) return { because: 'unknown', presented }
   const { name, expires } = found
   return expires === undefined || expires > now ? { name, expires } : { because: 'expired' }
 }

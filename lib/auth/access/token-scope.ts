@@ -1,5 +1,5 @@
 /**
- * What a passthrough token is for: paths, methods and clients. Pure.
+ * What a passthrough token, or the token of a person, is for: paths, methods and clients. Pure.
  */
 import type { Fields } from '../../http/message/field.ts'
 import { AddressSet } from '../../ip.ts'
@@ -7,7 +7,7 @@ import { askedPath, isFor, pathRule } from './path-rule.ts'
 import { namedMethods } from './rules.ts'
 
 /** The scope of a token. A part is undefined when the token is not limited in it. */
-type TokenScope = NonNullable<ReturnType<typeof tokenScope>>
+export type TokenScope = NonNullable<ReturnType<typeof tokenScope>>
 
 /** The scope out of the settings of a token; undefined when it is for everything. */
 export function tokenScope(settings: {

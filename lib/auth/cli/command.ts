@@ -188,10 +188,12 @@ async function rotate(config: Config, atOnce: boolean): Promise<ExitCode> {
   }
   const [{ makeDynamicConfig, rotateKeys, samlSigns }, { readDynamicConfig, saveDynamicConfig }] =
     await Promise.all([import('../keys/dynamic-config.ts'), import('../keys/dynamic-file.ts')])
-  const { configPath, domain, saml, session, keyOverlap } = config
+  const { configPath, domain, saml, session, tokens, keyOverlap } = config
   const making = { entityId: saml.entityId, domain, now: systemClock.now(), random: randomBytes }
   const before = await readDynamicConfig(configPath)
-  const overlap = { session: session.lifetime, saml: keyOverlap, atOnce }
+  // The key of a token stays as long as that of a session.
+  const lifetime = Math.max(session.lifetime, tokens.longest ?? 0)
+  const overlap = { session: lifetime, saml: keyOverlap, atOnce }
   const after =
     before === undefined
       ? await makeDynamicConfig(making)

@@ -13,7 +13,7 @@ import { tokenDigest } from '../access/passthrough.ts'
 import { tokenScope } from '../access/token-scope.ts'
 import { fieldNames, strippedNames } from './field-names.ts'
 import type { WholeValues } from './secret-files.ts'
-import { accessOf, ruleAttributes } from './setting-access.ts'
+import { accessOf, ruleAttributes, tokenRules } from './setting-access.ts'
 import { tokenFormOf } from './setting-identity-token.ts'
 import { type SettingValues, settings } from './settings.ts'
 
@@ -61,6 +61,11 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     })),
     /** The rules; undefined when all who are signed in may do everything. */
     access: accessOf(values, index => lineOf?.(['access', index])),
+    /** Tokens of people: how long they last, undefined when there are none, and the rules for them besides `access`. */
+    tokens: {
+      longest: values.tokens.longest,
+      access: accessOf(tokenRules(values), index => lineOf?.(['tokens', 'access', index])),
+    },
     /** Whether preflights of other origins pass without a session. */
     cors: values.cors,
     /** Whether a person who is refused sees whom the rule lets in. */

@@ -116,25 +116,29 @@ const message: Kind<string> = kind({ name: 'text', json: string }, found => {
 /** Whether what a rule refuses is refused. */
 export const enforcement = oneOf('always', 'watch')
 
+const rule = {
+  path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
+    'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path, and so does any path after `= `: `= /` is the start page alone. It is compared exactly, with case, after decoding once, and without wildcards.',
+  ),
+  methods: optionalSetting(listOf(method, 'methods'), 'all').says(
+    'Methods the rule is for, in upper case. HEAD goes with GET.',
+  ),
+  allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
+    '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
+  ),
+  login: optionalSetting(login, 'any login').says(
+    'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
+    'The person comes back to the same page, with the form they were about to send.',
+  ),
+  message: optionalSetting(message).says(
+    'A line on the page that a refused person sees. It is shown in the language in which you write it.',
+  ),
+}
+
 export const access = listOfGroups(
   'list of rules',
   {
-    path: requiredSetting(rulePath, 'name the path the rule is for, such as path: /admin/').says(
-      'Path the rule is for, without the query. One that ends with `/` means all paths below, and the folder itself without the slash; any other means this one path, and so does any path after `= `: `= /` is the start page alone. It is compared exactly, with case, after decoding once, and without wildcards.',
-    ),
-    methods: optionalSetting(listOf(method, 'methods'), 'all').says(
-      'Methods the rule is for, in upper case. HEAD goes with GET.',
-    ),
-    allow: requiredSetting(allow, 'say who may, such as allow: signed-in').says(
-      '`signed-in` allows every signed-in person, `anyone` also allows visitors who are not signed in, and `nobody` refuses every person. A list of descriptions allows each person who matches one of them. A description has attributes of the session (`groups`, `department`, …; `users` is the name in `X-Authproxy-User`), each with one or more values; all attributes must match. Values are compared letter by letter; `*` means any text.',
-    ),
-    login: optionalSetting(login, 'any login').says(
-      'What login the rule requires, as `{ maxAge: 15m, context: mfa }`, both or one of them. `maxAge`: how long ago the person may have authenticated at the identity provider; otherwise they must do so again (ForceAuthn). `context`: the authentication context that the identity provider must name, a URI or a list of them. `mfa` means `https://refeds.org/profile/mfa` and `http://schemas.microsoft.com/claims/multipleauthn`.',
-      'The person comes back to the same page, with the form they were about to send.',
-    ),
-    message: optionalSetting(message).says(
-      'A line on the page that a refused person sees. It is shown in the language in which you write it.',
-    ),
+    ...rule,
     enforce: optionalSetting(enforcement, 'what `accessEnforce` says').says(
       'With `watch`, what this rule refuses is judged by the other rules instead, and counted and logged (`would`). Without a session nothing passes by it, so `allow: anyone` excludes it. A rule that is enforced must say who may use the path meanwhile.',
     ),
@@ -146,9 +150,24 @@ export const access = listOfGroups(
   'Where any rule restricts, a path that two servers could read differently is answered with 400; so is one that differs from the path of a stricter rule only by case, accents, a slash at its end or the like.',
 )
 
-interface AccessValues {
+/** Rules of the same form for the tokens of people. They are always enforced. */
+export const tokenAccess = listOf(groupKind('rule', rule), 'rules')
+
+export interface AccessValues {
   readonly access: ValuesOf<typeof access>
   readonly accessEnforce: 'always' | 'watch'
+}
+
+/** The rules for tokens in the form of those of `access`. */
+export function tokenRules({
+  tokens,
+}: {
+  readonly tokens: {
+    readonly access: ReadonlyArray<Omit<AccessValues['access'][number], 'enforce'>> | undefined
+  }
+}): AccessValues {
+  const { access = [] } = tokens
+  return { access: access.map(rule => ({ ...rule, enforce: 'always' })), accessEnforce: 'always' }
 }
 
 /** The rules of a file; undefined when it has none. `lineOf` finds the line of each. */

@@ -23,7 +23,7 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { access, enforcement, method, rulePath } from './setting-access.ts'
+import { access, enforcement, method, rulePath, tokenAccess } from './setting-access.ts'
 import { forwardAuth } from './setting-forward-auth.ts'
 import { identityToken } from './setting-identity-token.ts'
 import {
@@ -150,6 +150,26 @@ export const settings = group('', {
     'Tokens that pass without a login, presented as `X-Authproxy-Authorization: Bearer TOKEN`. Any other request with the token is refused as if the token were wrong. Rules of `access` do not concern requests with a token. This header never reaches the backend.',
   ),
   access,
+  tokens: group(
+    'Tokens that signed-in people make for their programs, at `/__authproxy/tokens`. Programs present them as `X-Authproxy-Authorization: Bearer TOKEN`, and get what the person would.',
+    {
+      longest: optionalSetting(
+        duration('1d', '30d'),
+        'none: people cannot make tokens',
+        'tokens:\n  longest: 30d\n  access:\n    - path: /api/\n      allow: [{ groups: [developers] }]\n      login: { maxAge: 7d }',
+      )
+        .needsRestart('tokens.longest')
+        .needs('session.revocation', 'the list of ended sessions is what ends a token')
+        .says(
+          'Longest life of a token. It has the identity of the login behind it and is never renewed. It ends on the page, with the sessions of its user, and when a login of the user brings other attributes.',
+        ),
+      access: optionalSetting(tokenAccess, 'none: tokens are for all that `access` allows')
+        .noEffectWithout('tokens.longest')
+        .says(
+          'Who may use tokens, and for what: rules of the form of `access`, which has to allow a request as well. `login: { maxAge: 7d }` says how old the login behind a token may be. A reload applies it.',
+        ),
+    },
+  ),
   accessTell: setting(boolean, true).says(
     'Whether the page for a person who is refused by a rule of `access` names the groups and attributes the rule asks for.',
   ),

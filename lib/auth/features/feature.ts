@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../async/clock.ts'
 import { type AddedCommand, addedCommand } from '../../command-line.ts'
-import type { Exchange } from '../../http/message/message.ts'
+import type { Exchange, Request, Response } from '../../http/message/message.ts'
 import type { HttpServerOptions } from '../../http/server/options.ts'
 import type { Logger } from '../../log/log.ts'
 import type { InheritedSocket } from '../../systemd.ts'
@@ -12,15 +12,18 @@ import type { Backend } from '../backend/backend.ts'
 import type { Config, StateConfig } from '../config/config.ts'
 import type { LoadedConfig } from '../config/loading/load-config.ts'
 import type { CheckAddress } from '../config/setting-forward-auth.ts'
+import type { Proof } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { SharedParts } from '../login/parts.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import type { FailureRecord } from '../pages/failure-records.ts'
+import type { PageMaker } from '../pages/page.ts'
 import type { SeenCheck } from '../probe/probe.ts'
 import type { EndedSessions, RevocationList } from '../session/revocation.ts'
 import type { BrowserLogin, Sessions } from '../session/sessions.ts'
+import type { ReadSession } from '../session/token.ts'
 
 export interface Feature {
   readonly commands?: ReadonlyArray<AddedCommand<CommandContext>>
@@ -34,6 +37,8 @@ export interface Feature {
   readonly suggestRules?: () => Promise<LogJudge>
   /** Opens the state that instances share. Throws a Failure when it cannot. */
   readonly shareState?: (config: StateConfig, parts: StateParts) => Promise<SharedState>
+  /** Opens the record of the tokens that people make. */
+  readonly openTokens?: (parts: TokenParts) => Promise<PeopleTokens>
   /** Makes the listener for the checks of an edge; undefined when the settings name none. */
   readonly listenForChecks?: (
     config: Config,
@@ -86,12 +91,43 @@ export interface SharedState extends SharedParts {
   keepFailure(record: FailureRecord): void
   /** The records of failures at all instances. */
   failures(): Promise<readonly FailureRecord[]>
+  /** Keeps a line of the record of tokens for the other instances. */
+  keepToken(user: string, line: string): void
+  /** The lines of the record about a user, of all instances. */
+  tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[]>
   readonly link: string
+  /** How many questions of requests had no answer, so that this instance decided alone. */
+  readonly unanswered: number
   /** Whether the store throws keys away when its memory is full. */
   readonly evicts: boolean
   /** The present problem of the store, for the administrator. */
   remark(): string | undefined
   close(): Promise<unknown> | undefined
+}
+
+/** The parts that the tokens of people need before there are sessions. */
+export interface TokenParts {
+  readonly config: () => Config
+  readonly keys: Pick<KeyRing, 'generation' | 'session'>
+  readonly revocations: EndedSessions
+  readonly shared: Pick<SharedState, 'keepToken' | 'tokensOf'> | undefined
+  readonly clock: Clock
+  readonly random: (size: number) => Buffer
+  readonly log: Logger
+}
+
+/** The tokens of people: another proof of who asks, and a page of their own. */
+export interface PeopleTokens {
+  /** A login here may end tokens of its user. */
+  noteLogin(login: BrowserLogin): void
+  front(sessions: Pick<Sessions, 'whyEnded'>, page: PageMaker): TokenFront
+  close(): Promise<void>
+}
+
+/** What the fronts ask: both for the proof, the gateway for the page. */
+export interface TokenFront {
+  readonly proof: Proof
+  readonly page: (request: Request, session: ReadSession) => Promise<Response>
 }
 
 /** The parts that checks are answered with. */
@@ -103,6 +139,7 @@ export interface CheckingParts {
   }
   readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly sessions: Sessions
+  readonly proof: Proof | undefined
   readonly failurePage: FailurePage
   readonly instanceId: string
   readonly keys: Pick<KeyRing, 'sealingKeys'>

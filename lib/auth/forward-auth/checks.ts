@@ -14,7 +14,7 @@ import type { OutcomeFacts } from '../access/outcome.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import { watchedFacts } from '../gate/denials.ts'
-import { gate, isRefusedMethod, samlPaths } from '../gate/gate.ts'
+import { gate, isRefusedMethod, type Proof, samlPaths } from '../gate/gate.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
 import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
@@ -37,6 +37,7 @@ export interface CheckParts {
   readonly rules: () => Rules
   readonly saml: Pick<SamlService, 'loginAddress' | 'unreadAttributes'>
   readonly sessions: Sessions
+  readonly proof?: Proof | undefined
   readonly failurePage: FailurePage
   readonly instanceId: string
   readonly clock: Clock
@@ -92,7 +93,7 @@ function judge(
   check: Request,
   { asked, rules, parts, clients }: Judging,
 ): Response | Promise<Response> {
-  const { sessions, saml, failurePage, instanceId, clock, log } = parts
+  const { sessions, proof, saml, failurePage, instanceId, clock, log } = parts
   const { config } = rules
   if ('code' in asked) return malformed(check, asked, log)
   const { request, place, client } = asked
@@ -111,20 +112,22 @@ function judge(
   const { path, query } = place
   const session = () => sessions.read(asker.sessionFields)
   const now = clock.now()
-  const verdict = gate({ request, path, query, client, now, instanceId, session }, config)
+  const verdict = gate({ request, path, query, client, now, instanceId, session, proof }, config)
   return continueWhenReady(verdict, judged => {
     const denied = { request, place, config, saml, failurePage }
     const contract = contracts[config.forwardAuth?.edge ?? 'nginx']
     const decision = decide(judged, denied, { contract, sessions, identity: rules.identity })
     return continueWhenReady(decision, decided => {
       if ('answer' in decided) return told(decided.answer)
-      const { because, session: person, identity, passthrough, would, cookies } = decided.admission
+      const { because, session: person, program, identity } = decided.admission
+      const { passthrough, would, cookies } = decided.admission
       const { method, id } = request
       const [user, target] = [person?.subject, targetOf(asked)]
       const facts: OutcomeFacts = {
         outcome: 'allowed',
         because,
         user,
+        program,
         passthrough,
         client,
         method,

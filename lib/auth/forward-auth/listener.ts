@@ -68,7 +68,7 @@ function otherFacts(exchange: Exchange): LogFacts {
  * V8.
  */
 function allowedFacts({ request, response, sent, complete, duration }: Exchange): LogFacts {
-  const { client, method, target, because, user, passthrough } = response.facts ?? {}
+  const { client, method, target, because, user, program, passthrough } = response.facts ?? {}
   return {
     id: request.id,
     client,
@@ -82,6 +82,7 @@ function allowedFacts({ request, response, sent, complete, duration }: Exchange)
     outcome: 'allowed',
     because,
     user,
+    program,
     passthrough,
     trace: traceIdOf(request.fields),
   }

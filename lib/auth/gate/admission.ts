@@ -8,13 +8,15 @@ import { type Fields, sameName } from '../../http/message/field.ts'
 import type { Response } from '../../http/message/message.ts'
 import type { PassReason } from '../access/outcome.ts'
 import type { WatchedDecision } from '../access/rules.ts'
-import type { ReadSession } from '../session/token.ts'
+import { type ReadSession, tokenText } from '../session/token.ts'
 import { type DeniedRequest, refusedSocket } from './denials.ts'
 import type { Passing } from './gate.ts'
 
 export interface Admission {
   readonly because: PassReason
   readonly session: ReadSession | undefined
+  /** The token of a person by which a program asks, for the log. */
+  readonly program?: string | undefined
   /** The fields that tell the application who asks. Those of a client never do. */
   readonly identity: Fields
   /** The path or the token that lets the request pass without a session. */
@@ -45,14 +47,12 @@ export function admit(
   if (refusal !== undefined) return { refusal }
   return continueWhenReady(identityOf(session), (identity): Admission => {
     switch (verdict.verdict) {
-      case 'authenticated':
-        return {
-          because: 'session',
-          session,
-          identity,
-          would: verdict.would,
-          cookies: 'application',
-        }
+      case 'authenticated': {
+        const { would } = verdict
+        const program = tokenText(session)
+        const because = program === undefined ? 'session' : 'token'
+        return { because, session, program, identity, would, cookies: 'application' }
+      }
       case 'passthrough': {
         const { name: passthrough, expires: until } = verdict
         const because = `passthrough-${verdict.because}` as const

@@ -19,6 +19,7 @@ import type { SamlService } from '../login/service.ts'
 import type { FailurePage } from '../pages/failure-page.ts'
 import { failureTable, type NotKept } from '../pages/failures.ts'
 import { unreadText } from '../session/identity.ts'
+import { tokenText } from '../session/token.ts'
 import type { Verdict } from './gate.ts'
 
 /** A request that does not pass, and the parts that make its answer. */
@@ -42,6 +43,7 @@ export function refusedByRule(
 ): Response {
   const { rule, because } = access
   const user = session?.subject
+  const program = tokenText(session)
   const ambiguous = access.verdict === 'ambiguous'
   const allow = config.accessTell && rule && !ambiguous ? rule.allow : 'nobody'
   const needed = neededText(allow)
@@ -68,6 +70,7 @@ export function refusedByRule(
     },
     facts: {
       user,
+      program,
       decided: placeOfRule(rule),
       path: rule?.path.written,
       why: because,
@@ -82,6 +85,7 @@ export function refusedByRule(
     rule: rule?.number,
     line: rule?.line,
     user,
+    program,
   }
   return { ...answered, facts: { ...answered.facts, ...decided } }
 }
@@ -147,7 +151,8 @@ export function formNotKept(
 
 /** The facts for the log about a request that needs a login. */
 export function loginFacts({ because, session, token, would }: LoginNeeded): OutcomeFacts {
-  return { because, user: session?.subject, passthrough: token, ...watchedFacts(would) }
+  const [user, program] = [session?.subject, tokenText(session)]
+  return { because, user, program, passthrough: token, ...watchedFacts(would) }
 }
 
 /** The facts for the log about what a watched rule would have done. */

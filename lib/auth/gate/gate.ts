@@ -1,10 +1,11 @@
 /**
- * Decides what a request may do, for requests and upgrades alike. Pure: the session is asked for only when nothing else has
- * decided, and reading it changes nothing.
+ * Decides what a request may do, for requests and upgrades alike. Pure: the session, or another proof of who asks, is asked for only when
+ * nothing else has decided, and reading it changes nothing.
  */
 
 import type { Milliseconds } from '../../async/clock.ts'
 import { continueWhenReady } from '../../async/ready.ts'
+import { Fields } from '../../http/message/field.ts'
 import type { Request } from '../../http/message/message.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import { isNavigation } from '../access/navigation.ts'
@@ -14,16 +15,17 @@ import { isPreflight } from '../access/preflight.ts'
 import {
   type AccessRefusal,
   type AccessRule,
+  type AccessRules,
   judgeAccess,
   type WatchedDecision,
   wantedBy,
 } from '../access/rules.ts'
-import { isInScope } from '../access/token-scope.ts'
+import { isInScope, type TokenScope } from '../access/token-scope.ts'
 import type { Config } from '../config/config.ts'
 import { type OwnPage, signedInPath, whoamiPath } from '../identity/whoami.ts'
 import { isKeyPath, loginScriptPath, logoPath } from '../pages/own-document.ts'
 import type { ReadSession } from '../session/token.ts'
-import { refusedPath, renewalPath } from './gateway-paths.ts'
+import { refusedPath, renewalPath, tokensPath } from './gateway-paths.ts'
 
 /** The verdicts that let a request pass. */
 export type Passing =
@@ -56,6 +58,8 @@ export type Verdict =
       readonly path: OwnPage['path']
       readonly session: ReadSession
     }
+  /** The request asks for the tokens of a person, or is to make or end one. Only the session of a browser leads here. */
+  | { readonly verdict: 'tokens-page'; readonly session: ReadSession }
   /** The browser renews its session on the way to a page, where an edge forwards the requests of the application. */
   | { readonly verdict: 'renewal'; readonly session: ReadSession }
   /** An edge shows this page for what the rules refuse. */
@@ -75,7 +79,7 @@ export type Verdict =
       readonly token?: string
       /** The rule that says what the login has to be like; undefined when any login will do. */
       readonly how?: AccessRule | undefined
-      /** The session of a person whose login does not fulfil that rule. */
+      /** The session of a person whose login does not fulfil that rule, or whose token is not for the request. */
       readonly session?: ReadSession | undefined
       readonly would?: WatchedDecision | undefined
     }
@@ -110,14 +114,27 @@ interface AskedOfGate {
   readonly instanceId: string
 }
 
+/**
+ * Another proof of who asks than a cookie, in `tokenField`: answers the session behind a token of a person, or why it proves nothing. A
+ * request that has such a field is judged by it alone.
+ */
+export type Proof = (presented: string, fields: Fields) => Proven | Promise<Proven>
+export type Proven = ReadSession | 'unknown' | 'expired' | 'ended'
+
 /** Decides, in the order that is the argument: loop, SAML, own documents, path, token, preflight, session, rules. */
 export function gate(
   asked: AskedOfGate & {
     readonly session: () => ReadSession | undefined | Promise<ReadSession | undefined>
+    readonly proof?: Proof | undefined
   },
   rules: Config,
 ): Verdict | Promise<Verdict> {
   const decided = beforeSession(asked, rules)
+  if (decided !== undefined && 'presented' in decided) {
+    const { proof = () => 'unknown' } = asked
+    const proven = proof(decided.presented, asked.request.fields)
+    return continueWhenReady(proven, proven => withProof(asked, proven, rules))
+  }
   if (decided !== undefined) return decided
   return continueWhenReady(asked.session(), session => withSession(asked, session, rules))
 }
@@ -128,13 +145,20 @@ export function passesAgain(
   session: ReadSession | undefined,
   rules: Config,
 ): boolean {
-  const { verdict } = beforeSession(asked, rules) ?? withSession(asked, session, rules)
+  const decided = beforeSession(asked, rules) ?? withSession(asked, session, rules)
+  const { verdict } =
+    'presented' in decided
+      ? withProof(asked, session?.token === undefined ? 'unknown' : session, rules)
+      : decided
   return verdict !== 'login-needed' && verdict !== 'refused'
 }
 
-/** The verdict that does not depend on the session; undefined when the session decides. */
-function beforeSession(asked: AskedOfGate, rules: Config): Verdict | undefined {
-  const { request, path, query, now, instanceId } = asked
+/** The verdict that does not depend on who asks; the token that may prove it; undefined when the session decides. */
+function beforeSession(
+  asked: AskedOfGate,
+  rules: Config,
+): Verdict | { readonly presented: string } | undefined {
+  const { request, path, now, instanceId } = asked
   if (hasLooped(request.fields, instanceId)) return { verdict: 'loop' }
   if (samlPaths.has(path)) return { verdict: 'saml' }
   // Without signed identities, or without a logo, the path belongs to the backend.
@@ -151,35 +175,67 @@ function beforeSession(asked: AskedOfGate, rules: Config): Verdict | undefined {
     const passes = rules.cors === 'pass' && isPreflight(asked, rules)
     return passes ? { verdict: 'preflight' } : undefined
   }
-  const refused = (because: LoginReason) =>
-    ({ verdict: 'login-needed', from: 'api', because }) as const
-  if ('because' in token) return refused(`token-${token.because}`)
+  if ('presented' in token) return token
+  if ('because' in token) return tokenRefused(`token-${token.because}`)
   const { name, expires } = token
   const scope = rules.passthroughTokens.find(each => each.name === name)?.scope
-  const { method, fields } = request
-  const wanted = { method, fields, path, query, client: asked.client }
-  if (scope !== undefined && !isInScope(scope, wanted)) {
-    return { ...refused('token-scope'), token: name }
-  }
+  if (!isFor(scope, asked)) return { ...tokenRefused('token-scope'), token: name }
   return { verdict: 'passthrough', because: 'token', name, expires }
 }
 
-/** The verdict of the rules for a session. Without rules, every signed-in person may pass. */
-function withSession(
-  { request, path, query, now }: AskedOfGate,
-  session: ReadSession | undefined,
+function tokenRefused(because: LoginReason) {
+  return { verdict: 'login-needed', from: 'api', because } as const
+}
+
+function isFor(scope: TokenScope | undefined, asked: AskedOfGate): boolean {
+  const { request, path, query, client } = asked
+  const { method, fields } = request
+  return scope === undefined || isInScope(scope, { method, fields, path, query, client })
+}
+
+/** The verdict by the token of a person: what it is for, what tokens may be used for, and what the person may do. */
+function withProof(asked: AskedOfGate, proven: Proven, rules: Config): Verdict {
+  if (typeof proven === 'string') return tokenRefused(`token-${proven}`)
+  if (!isFor(proven.token?.scope, asked)) {
+    return { ...tokenRefused('token-scope'), session: proven }
+  }
+  const byTokens = byRules(asked, proven, rules.tokens.access)
+  return byTokens.verdict === 'authenticated' ? byRules(asked, proven, rules.access) : byTokens
+}
+
+/** Whether a token of a person can be for a method of a path, by the rules as they are now. */
+export function mayWithToken(
+  { method, path, now }: Pick<AskedOfGate, 'path' | 'now'> & { readonly method: string },
+  session: ReadSession,
   rules: Config,
-): Verdict {
-  const { access } = rules
+): boolean {
+  const request = { method, fields: Fields.empty, version: '1.1' } as const
+  const asked = { request, path, now, client: '', instanceId: '' }
+  return withProof(asked, session, rules).verdict === 'authenticated'
+}
+
+/** The verdict for a session. */
+function withSession(asked: AskedOfGate, session: ReadSession | undefined, rules: Config): Verdict {
+  const { request, path } = asked
   const own = ownPage(path, rules)
   if (own !== undefined) {
     // The rules apply only to forwarded requests, so the page of a refusal is not judged.
     if (own === refusedPath) return { verdict: 'refused-page', session }
     if (session === undefined) return loginNeeded(request, { because: 'no-session' })
+    if (own === tokensPath) return { verdict: 'tokens-page', session }
     return own === renewalPath
       ? { verdict: 'renewal', session }
       : { verdict: 'own-page', path: own, session }
   }
+  return byRules(asked, session, rules.access)
+}
+
+/** The verdict of rules. Without rules, every signed-in person may pass. */
+function byRules(
+  { request, path, query, now }: AskedOfGate,
+  session: ReadSession | undefined,
+  access: AccessRules | undefined,
+): Verdict {
   if (access === undefined) {
     return session === undefined
       ? loginNeeded(request, { because: 'no-session' })
@@ -213,8 +269,9 @@ function withSession(
 }
 
 /** The path of a page of ours that looks at the session; undefined for others. */
-function ownPage(path: string, { forwardAuth }: Config) {
+function ownPage(path: string, { forwardAuth, tokens }: Config) {
   if (path === whoamiPath || path === signedInPath) return path
+  if (path === tokensPath && tokens.longest !== undefined) return path
   // Without an edge that asks, these paths belong to the backend.
   if (forwardAuth === undefined) return undefined
   return path === renewalPath || path === refusedPath ? path : undefined
@@ -226,7 +283,8 @@ function loginNeeded(
 ): Verdict {
   return {
     verdict: 'login-needed',
-    from: isNavigation(request) ? 'navigation' : 'api',
+    // A program with a token is shown no login page.
+    from: why.session?.token === undefined && isNavigation(request) ? 'navigation' : 'api',
     ...why,
   }
 }

@@ -14,6 +14,9 @@ import type { ReadSession } from '../session/token.ts'
 /** The path that renews a session on the way to a page. */
 export const renewalPath = '/__authproxy/renew'
 
+/** The path of the page on which a person makes and ends tokens. */
+export const tokensPath = '/__authproxy/tokens'
+
 /** The path of the page for requests that the rules refuse. */
 export const refusedPath = '/__authproxy/refused'
 

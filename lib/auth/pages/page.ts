@@ -25,6 +25,8 @@ export interface Page extends Partial<Answered> {
   /** The name of the template. It gets `nonce` in addition to the view, for its `<script nonce="…">`. */
   readonly template: string
   readonly view: (say: Say) => Readonly<Record<string, unknown>>
+  /** Whether the document is to have no origin, so that no script of the application can read it. */
+  readonly sandbox?: boolean
   /** Whether the page has a script of its own. */
   readonly script?: boolean
   /** The origins, other than ours, to which the forms of the page may be sent; `https:` means any origin with TLS. */
@@ -102,7 +104,7 @@ function frameOptions({ framedBy = [] }: Page): string | undefined {
 }
 
 function policyOf(
-  { script = false, formAction = [], framedBy = [] }: Page,
+  { script = false, sandbox = false, formAction = [], framedBy = [] }: Page,
   { nonce, logo }: { readonly nonce: string; readonly logo: boolean },
 ): string {
   const targets = formAction.filter(source => source === 'https:' || ORIGIN.test(source))
@@ -115,6 +117,7 @@ function policyOf(
     `form-action ${["'self'", ...targets].join(' ')}`,
     "base-uri 'none'",
     `frame-ancestors ${framing.length === 0 ? "'none'" : framing.join(' ')}`,
+    ...(sandbox ? ['sandbox'] : []),
   ].join('; ')
 }
 

@@ -23,12 +23,14 @@ import type { Logger } from '../../log/log.ts'
 import type { Session } from './token.ts'
 
 /**
- * The sessions that a revocation ends: one session by its ID; all sessions of a user, without regard to case; or the sessions
- * that a LogoutRequest names, which are all of a NameID at an issuer, or those of session indexes.
+ * The sessions that a revocation ends: one session, or one token of a person, by its ID; all sessions and tokens of a user, without regard
+ * to case; the tokens of all users; or the sessions that a LogoutRequest names, which are all of a NameID at an issuer, or those of session
+ * indexes.
  */
 export type Revocation =
   | { readonly sessionId: string }
   | { readonly user: string }
+  | { readonly everyToken: true }
   | { readonly issuer: string; readonly nameId: string; readonly sessionIndexes: readonly string[] }
 
 /** The source of a revocation: a known person or IdP, or anyone, by a LogoutRequest without a signature. */
@@ -103,13 +105,14 @@ export class RevocationList {
     return list
   }
 
-  has(session: Session): boolean {
+  has(session: Session | EndableToken): boolean {
     this.#longest = Math.max(this.#longest, session.expires - session.created)
     if (session.created <= this.#allBefore) return true
     if (this.#entries.size === 0) return false
-    return marksOf(session).some(mark => {
+    return marksOf(session).some((mark, index) => {
       const entry = this.#entries.get(mark)
-      return entry !== undefined && session.created <= entry.before
+      // The first mark is the ID. What is ended by its ID has ended, whatever the clock says.
+      return entry !== undefined && (index === 0 || session.created <= entry.before)
     })
   }
 
@@ -238,16 +241,26 @@ function isMark(found: unknown): found is RevocationMark {
 /** The marks of sessions that were asked about. They are remembered, because hashing costs more than the rest of a request. */
 const known = new WeakMap<Session, readonly string[]>()
 
-function marksOf(session: Session): readonly string[] {
+/** A token as the record of tokens has it: its moments, and what `marksOf` answered for it. */
+export interface EndableToken extends Pick<Session, 'created' | 'expires'> {
+  readonly marks: readonly string[]
+}
+
+/** The marks that end a session or a token; the first is its ID. */
+export function marksOf(session: Session | EndableToken): readonly string[] {
+  if ('marks' in session) return session.marks
   const marks = known.get(session) ?? marksAnew(session)
   known.set(session, marks)
   return marks
 }
 
-function marksAnew({ id, subject, issuer, nameId, sessionIndex }: Session): readonly string[] {
-  const ofAll = [id, userMark(subject)]
+/** The end of one session of a browser (a session index) leaves tokens; that of all sessions of a NameID ends them. */
+function marksAnew({ id, subject, token, ...session }: Session): readonly string[] {
+  const { issuer, nameId, sessionIndex } = session
+  const ofAll = [id, userMark(subject), ...(token === undefined ? [] : [EVERY_TOKEN])]
   if (nameId === undefined) return ofAll
   const own = [...ofAll, mark(issuer, nameId.value)]
+  if (token !== undefined) return own
   return sessionIndex === undefined ? own : [...own, mark(issuer, nameId.value, sessionIndex)]
 }
 
@@ -258,6 +271,7 @@ const MOST_INDEXES = 100
 export function marksToRevoke(which: Revocation): readonly string[] {
   if ('sessionId' in which) return [which.sessionId]
   if ('user' in which) return [userMark(which.user)]
+  if ('everyToken' in which) return [EVERY_TOKEN]
   const { issuer, nameId, sessionIndexes } = which
   // A request without an index is for every session of the NameID (saml-core-2.0-os section 3.7.1).
   if (sessionIndexes.length === 0 || sessionIndexes.length > MOST_INDEXES) {
@@ -282,3 +296,5 @@ function userMark(subject: string): string {
 function mark(...parts: readonly string[]): string {
   return createHash('sha256').update(parts.join('\0')).digest('base64url')
 }
+
+const EVERY_TOKEN = mark('', 'every token')

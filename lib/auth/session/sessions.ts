@@ -93,7 +93,7 @@ interface SessionsOptions {
   readonly revocations: EndedSessions | undefined
   /** The names for groups; undefined where none are configured. */
   readonly groupTable: () => GroupTable | undefined
-  /** Tells other instances of a login. */
+  /** Tells other instances, and features, of a login. */
   readonly tellLogin?: ((login: BrowserLogin) => void) | undefined
   readonly failurePage: FailurePage
   readonly clock: Clock
@@ -187,7 +187,7 @@ export class Sessions {
       user: userHash(session.subject),
     }
     this.#newest.set(session.browser, { ...login, session })
-    this.#options.tellLogin?.(login)
+    this.#options.tellLogin?.({ ...login, session })
     const unread = this.#unread.take(unreadAttributes(subject.attributes, config.identity))
     return { setCookie: written.plus('Set-Cookie', browserLine(browser)), session, unread }
   }
@@ -223,7 +223,7 @@ export class Sessions {
   /** Whether it is time to renew a session in use. */
   wantsRenewal(session: ReadSession): boolean {
     const age = this.#options.clock.now() - session.issued
-    // A new token could not last longer.
+    // A new token could not last longer. That of a person lasts to its end from the beginning.
     return age >= this.#renewalAge() && session.lapses < session.expires - 1000
   }
 
@@ -371,7 +371,9 @@ export class Sessions {
     if (this.#issuer !== undefined && session.issuer !== this.#issuer) return 'other-idp'
     if (session.identitySettings !== config().identityDigest) return 'identity-settings'
     // The lifetime in force may be shorter than that in the token, and the session may have been ended early.
-    const tooOld = session.created + config().session.lifetime <= now
+    const { session: sessions, tokens } = config()
+    const lifetime = session.token === undefined ? sessions.lifetime : (tokens.longest ?? 0)
+    const tooOld = session.created + lifetime <= now
     return tooOld || revocations?.has(session) === true ? 'revoked' : undefined
   }
 

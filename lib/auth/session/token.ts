@@ -1,15 +1,15 @@
 /**
- * Turns a session into a signed JWT (RFC 7519) and back.
+ * Turns a session into a signed JWT (RFC 7519) and back: for the cookie of a browser, and for a token that a person makes for programs.
  *
- * HS256, because this gateway both signs and verifies it; `kid` names the key, issuer and audience are the entity ID of the
- * instance, `typ` keeps other tokens of ours from being taken for one.
+ * HS256, because this gateway both signs and verifies it; `kid` names the key, the issuer is the entity ID of the instance. `typ` and
+ * audience keep the one use from being taken for the other.
  *
  * # Claims, version 1
  * `v` 1; `iss`, `aud`, `iat`, `exp` (idle or absolute end, whichever comes first); `end` absolute end; `cre` when the session was
  * made, in milliseconds; `bro` hash of the browser's name; `ids` digest of the settings under `identity`; `sid`; `sub`; `auth_time`;
  * `ain` AuthnInstant and `acr` AuthnContextClassRef, when the IdP said them; `idp` entity ID of the IdP; `nid` NameID and its
- * qualifiers; `six` SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter. Seconds
- * since the epoch.
+ * qualifiers; `six` SessionIndex; `attrs` attributes by canonical name, or `z`, the same deflated, when that is shorter; `tok` of a token
+ * its name, paths and methods, in which case `sid` and `cre` are of the token. Seconds since the epoch.
  */
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
@@ -18,10 +18,20 @@ import { isRecord } from '../../json.ts'
 import { ownText } from '../../recent.ts'
 import type { NameId } from '../../saml/subject.ts'
 import type { Person } from '../access/rules.ts'
+import { type TokenScope, tokenScope } from '../access/token-scope.ts'
 import { type JwtClaims, secondsOf as seconds, signJwt, verifyJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 
+/** A token that a person has made. The ID of its session is its own. */
+export interface OwnToken {
+  readonly name: string
+  readonly paths: readonly string[]
+  readonly methods: readonly string[]
+}
+
 export interface Session extends Person {
+  /** The token by which a program asks; undefined for a browser. */
+  readonly token?: (OwnToken & { readonly scope: TokenScope | undefined }) | undefined
   /** The hash of the browser's name (cookie.ts). */
   readonly browser: string
   readonly id: string
@@ -37,7 +47,11 @@ export interface Session extends Person {
   readonly expires: Milliseconds
 }
 
-const TYPE = 'authproxy-session'
+/** What the bearer of a JWT is, and what its audience has behind the entity ID. */
+const USES = {
+  session: { type: 'authproxy-session', audience: '' },
+  token: { type: 'authproxy-token', audience: '#tokens' },
+} as const
 const LONGEST = 20_000
 /** The most bytes of remembered sessions. */
 const REMEMBERED = 64 * 1024 * 1024
@@ -67,6 +81,8 @@ interface TokenOptions {
   readonly clock: Clock
   /** The entity ID of the instance, which is issuer and audience. */
   readonly entityId: string
+  /** By default `session`. */
+  readonly use?: keyof typeof USES
 }
 
 export class SessionTokens {
@@ -89,24 +105,26 @@ export class SessionTokens {
 
   /** The token of a session; it lapses at `lapses`. */
   async issue(session: Session, lapses: Milliseconds): Promise<string> {
-    const { clock, keys, entityId } = this.#options
+    const { clock, keys, entityId, use = 'session' } = this.#options
+    const { type, audience } = USES[use]
     const [newest] = keys.session()
     if (newest === undefined) throw new Error('there is no key to sign sessions with')
     return signJwt(
       {
         ...claimsOf(session),
         iss: entityId,
-        aud: entityId,
+        aud: entityId + audience,
         iat: seconds(clock.now()),
         exp: seconds(Math.min(lapses, session.expires)),
       },
-      { algorithm: 'HS256', type: TYPE, kid: newest.kid, key: newest.key },
+      { algorithm: 'HS256', type, kid: newest.kid, key: newest.key },
     )
   }
 
   /** The session of a token, or a word for the reason why the token is not valid. Never throws. */
   async verify(token: string): Promise<ReadSession | string> {
-    const { clock, keys, entityId } = this.#options
+    const { clock, keys, entityId, use = 'session' } = this.#options
+    const { type, audience } = USES[use]
     const { generation } = keys
     // The keys have changed, so tokens that were verified with the old ones have to be verified again.
     if (generation !== this.#generation) this.#verified.clear()
@@ -120,9 +138,9 @@ export class SessionTokens {
     if (token.length > LONGEST) return 'too-long'
     const verified = await verifyJwt(token, kid => this.#keyOf(kid), {
       algorithms: ['HS256'],
-      typ: TYPE,
+      typ: type,
       issuer: entityId,
-      audience: entityId,
+      audience: entityId + audience,
       requiredClaims: ['sub', 'sid', 'iat', 'exp', 'end'],
       currentDate: new Date(clock.now()),
     })
@@ -131,6 +149,7 @@ export class SessionTokens {
     if (typeof verified === 'string') return verified
     const session = sessionOf(verified.claims, verified.kid)
     if (session === undefined) return 'malformed'
+    if ((session.token === undefined) !== (use === 'session')) return 'malformed'
     this.#verified.set(ownText(token), session)
     return session
   }
@@ -150,8 +169,13 @@ export class SessionTokens {
   }
 }
 
+/** The ID and the name of the token behind a session, for the log; undefined for a browser. Neither opens anything. */
+export function tokenText(session: Session | undefined): string | undefined {
+  return session?.token && `${session.id} ${session.token.name}`
+}
+
 function claimsOf(session: Session): JwtClaims {
-  const { browser, id, subject, issuer, nameId, sessionIndex, created } = session
+  const { browser, id, subject, issuer, nameId, sessionIndex, created, token } = session
   const attrs = Object.fromEntries(session.attributes)
   const plain = Buffer.from(JSON.stringify(attrs))
   const packed =
@@ -172,6 +196,7 @@ function claimsOf(session: Session): JwtClaims {
     ain: session.authnInstant && seconds(session.authnInstant),
     acr: session.authnContext,
     end: seconds(session.expires),
+    tok: token && [token.name, token.paths, token.methods],
     ...(smaller ? { z: packed.toString('base64url') } : { attrs }),
   }
 }
@@ -179,6 +204,7 @@ function claimsOf(session: Session): JwtClaims {
 /** The session of claims; undefined for claims of another version or form, and for claims without a subject. */
 function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
   const { v, bro, sid, sub, idp, six, nid, ids, auth_time, ain, acr, cre, end, iat, exp } = claims
+  const { tok } = claims
   if (v !== 1 || sub === '') return undefined
   try {
     return {
@@ -198,6 +224,7 @@ function sessionOf(claims: JwtClaims, kid: string): ReadSession | undefined {
       issued: number(iat) * 1000,
       lapses: number(exp) * 1000,
       kid,
+      ...(tok === undefined ? {} : { token: tokenOf(tok) }),
     }
   } catch {
     return undefined
@@ -212,6 +239,13 @@ function attributesOf({ attrs, z }: JwtClaims): Session['attributes'] {
       : JSON.parse(inflateRawSync(Buffer.from(text(z), 'base64url'), bounds).toString())
   if (!isRecord(found)) throw new Error('no attributes')
   return new Map(Object.entries(found).map(([name, values]) => [name, list(values).map(text)]))
+}
+
+function tokenOf(found: unknown): ReadSession['token'] {
+  const [name, ...lists] = list(found)
+  const [paths = [], methods = []] = lists.map(each => list(each).map(text))
+  const scope = tokenScope({ paths, methods, clients: undefined })
+  return { name: text(name), paths, methods, scope }
 }
 
 const NAME_ID = ['value', 'format', 'nameQualifier', 'spNameQualifier'] as const

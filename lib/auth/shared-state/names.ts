@@ -23,6 +23,7 @@ export function storeNames(instance: string) {
     /** The names of all counts. */
     counts: `${prefix}counts`,
     tries: hashed('tries'),
+    tokens: hashed('tokens'),
     failures: (sender: string) => `${prefix}failures:${sender}`,
   }
 }

@@ -154,8 +154,22 @@ export async function openSharedState(of: {
       }
       return found.sort((a, b) => a.at - b.at)
     },
+    /** Keeps a line of the record of tokens for the other instances. */
+    keepToken(user: string, line: string): void {
+      const limits = [String(MOST_RECORDS), String(RECORDS)]
+      void link.askLater(['EVAL', RECORD, '1', names.tokens(user), line, ...limits])
+    },
+    /** The lines of the record about a user, of all instances. `later` waits for a store that is away. */
+    async tokensOf(user: string, when: 'now' | 'later'): Promise<readonly string[]> {
+      const command = ['LRANGE', names.tokens(user), '0', String(MOST_RECORDS - 1)]
+      const asked = await (when === 'now' ? link.ask(command) : link.askLater(command))
+      return asked.ok && Array.isArray(asked.answer) ? asked.answer.map(String) : []
+    },
     get link(): LinkState {
       return link.state
+    },
+    get unanswered(): number {
+      return link.unanswered
     },
     /** Whether the store throws keys away when its memory is full. */
     get evicts(): boolean {

@@ -66,11 +66,11 @@ t.test('65: a token passes until it expires, alone on its line, as a Bearer', t 
     [['Bearer secret-a'], { name: 'a' }],
     [['bEARER   secret-b'], { name: 'b', expires: now + 1 }],
     [['Bearer c'], { because: 'expired' }],
-    [['Bearer secret'], { because: 'unknown' }],
+    [['Bearer secret'], { because: 'unknown', presented: 'secret' }],
     [['Bearer'], { because: 'malformed' }],
     [['secret-a'], { because: 'malformed' }],
     [['Bearer secret-a '], { because: 'malformed' }],
-    [[`Bearer ${'x'.repeat(4097)}`], { because: 'malformed' }],
+    [[`Bearer ${'x'.repeat(8193)}`], { because: 'malformed' }],
     [['Bearer secret-a', 'Bearer secret-a'], { because: 'malformed' }],
   ] as const) {
     const fields = Fields.fromFlat(lines.flatMap(line => [tokenField, line]))

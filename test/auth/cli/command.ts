@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { placeKeys } from '../../fixtures/gateway/authproxy-process.ts'
@@ -170,6 +170,29 @@ t.test(
     })
   },
 )
+
+t.test('an old key of sessions stays as long as what it has signed', async t => {
+  const directory = await ownDirectory(t)
+  const path = join(directory, 'app.json')
+  const lines = [
+    'domain: app.example.org',
+    'idpMetadataFile: /idp.xml',
+    `configPath: ${path}`,
+    'proxy: { listenAddress: "127.0.0.1:8081", targetURL: "http://127.0.0.1:3000" }',
+  ]
+  for (const [more, days] of [
+    ['session: { lifetime: 2d }', 2],
+    ['session: { lifetime: 2d }\ntokens: { longest: 20d }', 20],
+  ] as const) {
+    await placeKeys(path, 'app.example.org')
+    await writeFile(join(directory, 'app.yaml'), [...lines, more].join('\n'))
+    const before = Date.now()
+    t.match(await said('rotate-keys', 'app', '--config-dir', directory), { code: 0 })
+    const { session } = JSON.parse(await readFile(path, 'utf8'))
+    const stays = session[1].retires - before
+    t.ok(stays >= days * 86_400_000 && stays < (days + 1) * 86_400_000, `${days} days`)
+  }
+})
 
 t.test('a file of keys of a former domain is taken, as the service takes it, and said', async t => {
   const directory = await ownDirectory(t)

@@ -6,6 +6,7 @@ import { coversRule, type PathRule, pathRule } from '../../access/path-rule.ts'
 import { type AllowedUsers, matchesPattern } from '../../access/rules.ts'
 import { type Claim, claimTable } from '../claims.ts'
 import { ownClaims } from '../config.ts'
+import type { AccessValues } from '../setting-access.ts'
 import type { SettingValues } from '../settings.ts'
 
 type Rule = SettingValues['access'][number] & {
@@ -13,10 +14,15 @@ type Rule = SettingValues['access'][number] & {
   readonly watched: boolean
 }
 
-export function checkAccess(values: SettingValues): Remarks {
-  const { problems, warnings, wrong, warn } = valueRemarks('access')
-  const { saml, accessEnforce } = values
-  const rules = values.access.map(rule => {
+/** Checks the rules at a place: those of access, or those for tokens of people. */
+export function checkAccess(
+  values: SettingValues,
+  place: readonly string[] = ['access'],
+  { access, accessEnforce }: AccessValues = values,
+): Remarks {
+  const { problems, warnings, wrong, warn } = valueRemarks(...place)
+  const { saml } = values
+  const rules = access.map(rule => {
     const watched = (rule.enforce ?? accessEnforce) === 'watch'
     return { ...rule, place: pathRule(rule.path), watched }
   })
@@ -26,7 +32,7 @@ export function checkAccess(values: SettingValues): Remarks {
     if (methods?.length === 0) wrong(at('methods'), 'names no method; leave it out to mean all')
     if (typeof allow !== 'string') {
       for (const { path, ...more } of wrongWith(allow, values)) {
-        problems.push({ ...more, path: ['access', ...at('allow', ...path)] })
+        problems.push({ ...more, path: [...place, ...at('allow', ...path)] })
       }
       for (const { path, text } of doubtful(allow, values)) warn(at('allow', ...path), text)
     }

@@ -12,6 +12,7 @@ import { type Config, configOf } from '../config.ts'
 import { type Environment, problemPlace, readEnvironment } from '../environment.ts'
 import { foreignNames } from '../foreign-names.ts'
 import { withSecrets } from '../secret-files.ts'
+import { tokenRules } from '../setting-access.ts'
 import { settings } from '../settings.ts'
 import { checkAccess } from './check-access.ts'
 import { crossCheck } from './check-config.ts'
@@ -92,6 +93,7 @@ export function configCheck(instance: string, environment: Environment = {}): Ch
       checkRelations(settings, found, checked.value),
       crossCheck(checked.value),
       checkAccess(checked.value),
+      checkAccess(checked.value, ['tokens', 'access'], tokenRules(checked.value)),
       whole,
     ]
     const problems = together.flatMap(found => found.problems)
@@ -131,7 +133,7 @@ function sourceProblems(found: unknown): Remark[] {
 }
 
 /**
- * The problems of keys without a value in rules, tokens and `forwardAuth`. A key without a value counts as absent. There that
+ * The problems of keys without a value in rules, in both kinds of tokens and `forwardAuth`. A key without a value counts as absent. There that
  * would let in more than the file seems to say: no group is required, the token is for all paths, the edge needs no secret.
  */
 function emptyScopes(empty: InFile['empty'] = []): Remark[] {
@@ -139,16 +141,18 @@ function emptyScopes(empty: InFile['empty'] = []): Remark[] {
     .filter(
       ([key, member]) =>
         key === 'access' ||
-        (['passthroughTokens', 'forwardAuth'].includes(String(key)) && member !== undefined),
+        (['passthroughTokens', 'forwardAuth', 'tokens'].includes(String(key)) &&
+          member !== undefined),
     )
     .map(path => ({ path, at: 'key', text: 'has no value; write one, or take the key out' }))
 }
 
 /** A list without rules would refuse everything, and reads as if it did nothing. */
 function emptyAccess(found: unknown): Remark[] {
-  const rules = valueAt(found, ['access'])
-  if (!Array.isArray(rules) || rules.length > 0) return []
   const text =
     'is a list without rules; leave the setting out to let in all who are signed in, or write rules'
-  return [{ path: ['access'], at: 'value', text }]
+  return [['access'], ['tokens', 'access']].flatMap((path): Remark[] => {
+    const rules = valueAt(found, path)
+    return Array.isArray(rules) && rules.length === 0 ? [{ path, at: 'value', text }] : []
+  })
 }
