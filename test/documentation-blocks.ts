@@ -31,6 +31,7 @@ import {
   documentsIn,
 } from './fixtures/documents/blocks.ts'
 import { attempt, lacking } from './fixtures/process/command.ts'
+import { nginxConfiguration } from './fixtures/sso/nginx.ts'
 
 t.setTimeout(300_000)
 
@@ -300,10 +301,12 @@ function jsonIn(text: string): unknown {
 
 t.test('nginx takes its configurations', { skip: lacking('nginx') }, async t => {
   for (const block of inLanguage('nginx')) {
-    const file = join(t.testdir(), 'nginx.conf')
+    const directory = t.testdir()
+    const file = join(directory, 'nginx.conf')
     const server = /^\s*server /m.test(block.text) ? block.text : `server {\n${block.text}}\n`
-    await writeFile(file, `events {}\nhttp {\n${server}}\n`)
-    const { code, stderr } = await attempt('nginx', ['-t', '-c', file])
+    // nginx opens its own files even for a look at its configuration.
+    await writeFile(file, nginxConfiguration(directory, server))
+    const { code, stderr } = await attempt('nginx', ['-t', '-e', 'stderr', '-c', file])
     t.equal(code, 0, `${placeOf(block)}: ${stderr}`)
   }
 })

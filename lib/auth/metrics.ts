@@ -22,6 +22,8 @@ const gauges = {
   shared_store_here:
     'Whether the store under state answers: 1, else 0; also 0 where none is configured.',
   shared_store_waiting: 'Ends of sessions that have not been passed on to the store.',
+  shared_store_unanswered_total:
+    'Questions of requests that the shared store did not answer in time, so that this instance decided alone: an answer to a login could be used at two instances.',
   shared_store_evicts:
     'Whether the shared store throws keys away when its memory is full (1), so that an answer to a login could be used twice.',
   group_names_outdated:
@@ -84,7 +86,8 @@ export class AuthMetrics extends Metrics {
   /** Has these figures read whenever the metrics are asked for, and those of the process. To be called once, when their parts are there. */
   read(reads: Gauges): void {
     for (const [name, help] of Object.entries(gauges)) {
-      this.reading({ name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
+      const add = name.endsWith('_total') ? this.total : this.reading
+      add.call(this, { name: `authproxy_${name}`, help }, reads[name as keyof Gauges])
     }
     measureProcess(this)
   }

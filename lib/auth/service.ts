@@ -408,6 +408,7 @@ async function makeListeners(
     own_certificate_ends_seconds: () => secondsOf(saml.readings().ownCertificateEnds),
     shared_store_here: () => (shared?.link === 'here' ? 1 : 0),
     shared_store_waiting: () => shared?.revocations?.waitingCount ?? 0,
+    shared_store_unanswered_total: () => shared?.unanswered ?? 0,
     shared_store_evicts: () => (shared?.evicts === true ? 1 : 0),
     group_names_outdated: () => (rules().groupNames?.problem === undefined ? 0 : 1),
   })

@@ -155,11 +155,10 @@ export function cleanText(text: string): string {
   return redactUrl(`${text.slice(0, LONGEST_TEXT)}… [${text.length} characters]`)
 }
 
-/** The text with its control characters escaped, so that text from clients cannot control a reader's terminal. */
+/** The text with its control characters escaped as in JSON, so that text from clients cannot control a reader's terminal. */
 export function printable(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    c => `\\u${c.codePointAt(0)?.toString(16).padStart(4, '0')}`,
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, found =>
+    found.replace(/./gs, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
   )
 }
 

@@ -57,7 +57,7 @@ async function jobs(t: LabTest) {
 const install = 'apt-get -q update && apt-get -qy install --download-only extra'
 
 t.test('a second job fetches nothing, while the mirror stalls', { skip }, async t => {
-  const { directory, origin, run } = await jobs(t)
+  const { directory, origin, run, store } = await jobs(t)
   const settings = {
     domains: [origin.authority],
     freshness: { floor: '0s' },
@@ -68,6 +68,7 @@ t.test('a second job fetches nothing, while the mirror stalls', { skip }, async 
   const first = await run(install)
   t.equal(first.code, 0, report(first))
   t.match(first.output, /cachesvc: \d+ requests: 0 from the cache, \d+ from origins/)
+  t.notOk(existsSync(join(store, 'given')), 'nothing is recorded for cachesvc recall')
 
   origin.behaviour = 'stall'
   const second = await run(install, '--config', file)

@@ -4,11 +4,18 @@
  */
 import { copyFile, mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import process from 'node:process'
 import t from 'tap'
 import { ArchiveOrigin } from '../fixtures/archive/archive-origin.ts'
 import { directoryFor, type LabTest } from '../fixtures/cache/lab.ts'
 import { noProxy, ProxyProcess, peerUnderTest } from '../fixtures/cache/proxy-process.ts'
-import { attempt, type CommandResult, command, lacking } from '../fixtures/process/command.ts'
+import {
+  attempt,
+  type CommandOptions,
+  type CommandResult,
+  command,
+  lacking,
+} from '../fixtures/process/command.ts'
 
 const skip = noProxy || (peerUnderTest && 'SKIPPED: tested for cachesvc')
 
@@ -24,6 +31,15 @@ interface Manager {
 }
 
 const said = ({ stdout, stderr }: CommandResult) => `${stdout}${stderr}`
+
+const isRoot = process.getuid?.() === 0
+
+/** Both managers refuse to download for an ordinary user, even into directories of the user's own. */
+function asIfRoot(program: string, words: readonly string[], options: CommandOptions = {}) {
+  return isRoot
+    ? attempt(program, words, options)
+    : attempt('fakeroot', [program, ...words], options)
+}
 
 const dnf: Manager = {
   fileName: version => `hello-${version}-1.noarch.rpm`,
@@ -64,7 +80,7 @@ echo '${content}' >%{buildroot}/usr/share/hello/content
     await writeFile(join(place, 't.repo'), `${lines.join('\n')}\n`)
     const own = { reposdir: place, cachedir: `${place}/cache`, persistdir: `${place}/persist` }
     const options = { ...own, logdir: `${place}/log`, pluginpath: `${place}/none` }
-    return attempt('dnf', [
+    return asIfRoot('dnf', [
       ...['--assumeyes', '--releasever=1', `--installroot=${place}/root`],
       ...Object.entries(options).map(([name, value]) => `--setopt=${name}=${value}`),
       ...['install', '--downloadonly', 'hello'],
@@ -103,7 +119,7 @@ const pacman: Manager = {
     const places = ['--root', place, '--dbpath', `${place}/db`, '--cachedir', `${place}/cache`]
     const options = ['--config', `${place}/pacman.conf`, '--logfile', `${place}/log`, ...places]
     const words = ['--sync', '--refresh', '--downloadonly', '--noconfirm', ...options, 'hello']
-    return attempt('pacman', words, { env: { http_proxy: proxy } })
+    return asIfRoot('pacman', words, { env: { http_proxy: proxy } })
   },
 }
 
@@ -145,41 +161,45 @@ for (const [name, manager, ...needs] of [
   ['dnf', dnf, 'rpmbuild', 'createrepo_c'],
   ['pacman', pacman, 'repo-add', 'makepkg', 'bsdtar'],
 ] as const) {
-  t.test(`${name} through the cache`, { skip: skip || lacking(name, ...needs) }, async t => {
-    const { root, origin, publish, download } = await lab(t, manager)
-    const sent = () => origin.requests.filter(({ status }) => status === 200).length
-    await publish('1.0', 'one')
-    const first = await download()
-    t.strictSame([first.code, first.packages], [0, [manager.fileName('1.0')]], first.text)
+  t.test(
+    `${name} through the cache`,
+    { skip: skip || lacking(name, ...needs, ...(isRoot ? [] : ['fakeroot'])) },
+    async t => {
+      const { root, origin, publish, download } = await lab(t, manager)
+      const sent = () => origin.requests.filter(({ status }) => status === 200).length
+      await publish('1.0', 'one')
+      const first = await download()
+      t.strictSame([first.code, first.packages], [0, [manager.fileName('1.0')]], first.text)
 
-    await t.test(
-      'a second machine is served from the store, which the origin confirms',
-      async t => {
-        origin.forget()
-        const second = await download()
-        t.strictSame([second.code, second.packages], [0, first.packages], second.text)
-        t.equal(sent(), 0, 'no content came from the origin')
-        t.ok(origin.requests.some(({ status }) => status === 304))
-      },
-    )
+      await t.test(
+        'a second machine is served from the store, which the origin confirms',
+        async t => {
+          origin.forget()
+          const second = await download()
+          t.strictSame([second.code, second.packages], [0, first.packages], second.text)
+          t.equal(sent(), 0, 'no content came from the origin')
+          t.ok(origin.requests.some(({ status }) => status === 304))
+        },
+      )
 
-    await t.test('a repository that moves on reaches a client whole', async t => {
-      await publish('1.1', 'two')
-      await rm(join(root, manager.fileName('1.0')))
-      const moved = await download()
-      t.strictSame([moved.code, moved.packages], [0, [manager.fileName('1.1')]], moved.text)
-    })
+      await t.test('a repository that moves on reaches a client whole', async t => {
+        await publish('1.1', 'two')
+        await rm(join(root, manager.fileName('1.0')))
+        const moved = await download()
+        t.strictSame([moved.code, moved.packages], [0, [manager.fileName('1.1')]], moved.text)
+      })
 
-    await t.test('so does a package that was built anew under its name', async t => {
-      await publish('1.1', 'another content')
-      const anew = await download()
-      t.strictSame([anew.code, anew.packages], [0, [manager.fileName('1.1')]], anew.text)
-    })
+      await t.test('so does a package that was built anew under its name', async t => {
+        await publish('1.1', 'another content')
+        const anew = await download()
+        t.strictSame([anew.code, anew.packages], [0, [manager.fileName('1.1')]], anew.text)
+      })
 
-    await t.test('and what is stored is served while the origin is away', async t => {
-      await origin.goAway()
-      const away = await download()
-      t.strictSame([away.code, away.packages], [0, [manager.fileName('1.1')]], away.text)
-    })
-  })
+      await t.test('and what is stored is served while the origin is away', async t => {
+        await origin.goAway()
+        const away = await download()
+        t.strictSame([away.code, away.packages], [0, [manager.fileName('1.1')]], away.text)
+      })
+    },
+  )
 }

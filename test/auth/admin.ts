@@ -24,6 +24,7 @@ const metrics = () => {
     own_certificate_ends_seconds: () => 0,
     shared_store_here: () => 0,
     shared_store_waiting: () => 0,
+    shared_store_unanswered_total: () => 0,
     shared_store_evicts: () => 0,
     group_names_outdated: () => 0,
   })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { configCheck } from '../../lib/cache/config/loading/load-config.ts'
-import { explain, explainedRequest } from '../../lib/cache/operations/explain.ts'
+import { explain, explainedRequest, explanationText } from '../../lib/cache/operations/explain.ts'
 import { compilePolicy } from '../../lib/cache/policy/policy.ts'
 import { routeRules } from '../../lib/cache/policy/routing.ts'
 import type { Entry } from '../../lib/cache/store/entry.ts'
@@ -132,6 +132,19 @@ t.test('the verdict comes first, for a refusal as well', async t => {
   t.strictSame(await first('http://new.example.org/x'), stored)
   t.strictSame(await first('http://HTTPS///new.example.org/x'), stored)
   t.match(await first('http://other.example.org/x'), ['A request now', /^is refused\. .*`domains`/])
+})
+
+t.test('the verdict is printed as a sentence, and what follows as a table', async t => {
+  const alone = explanationText([{ question: 'A request now', answer: 'is refused.' }])
+  t.equal(alone.text, 'A request now is refused.\n')
+  const { text } = explanationText(await all('http://new.example.org/x', '', []))
+  t.match(text, /^A request now is fetched from the origin/)
+  const columns = text
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map(line => line.search(/(?<= {2})\S/))
+  t.equal(new Set(columns).size, 1, 'the answers are one column')
 })
 
 t.test('an https URL that is not read here would be tunnelled, which is said', async t => {

@@ -23,6 +23,10 @@ async function slowlyAdopted(t: Test) {
   // What follows an adoption hangs, and with it the next adoption.
   scripted.decide = (call, about) =>
     call === 'readdir' && about.endsWith('/suites') ? 'hang' : 'done'
+  t.teardown(() => {
+    scripted.decide = () => 'done'
+    scripted.release()
+  })
   let day = 1
   /** The next day, of which the client has the Release file and no index has been read. */
   const next = async (right: string): Promise<string> => {

@@ -84,6 +84,13 @@ t.test('a parent that refuses or is away is 503 with a text', async t => {
     t.equal(answer.status, 503, url)
     t.match(answer.text, 'parent proxy could not be reached')
   }
+  const overview = async () => (await cache.get('/_cachesvc/')).text
+  const caution = `the parent proxy 127.0.0.1:${parent.port} fails`
+  t.match(await overview(), caution)
+  const again = await ScriptedOrigin.listen(t, { port: parent.port })
+  again.at('*', reply({ content: 'by the parent' }))
+  t.equal((await cache.get(urls[0] ?? '')).text, 'by the parent')
+  t.notMatch(await overview(), caution)
 })
 
 t.test('parents that name each other answer at once', async t => {
@@ -225,15 +232,20 @@ t.test('a list: the next parent when one is away, and where all of it can be rea
   const status = await cache.command({ do: 'status' })
   t.match(status, {
     out: new RegExp(
-      `Parents +${one}: 0 answered, 1 failed, fails now: .*\\n +${two}: 1 answered, 0 failed\\n`,
+      `Parents +${one}: 0 answered, 1 failed, fails now\\n +${two}: 1 answered, 0 failed\\n`,
     ),
   })
+  const caution = `the parent proxy ${one} fails: parent proxy ${one} could not be used for archive.example.org`
+  t.match(status, { out: `with something to look after\n  ${caution}` })
+  t.match((await cache.get('/_cachesvc/')).text, caution)
+  // Every client may read this page, and the reason names an origin that one of them asked for.
+  t.equal((await cache.get('/_cachesvc/healthz')).text, 'ok\n')
   const page = (await cache.get('/_cachesvc/configuration')).text
   t.match(
     page,
     `<code>${one}</code>, except for .inside.example.org <span class="tag">Fails</span>`,
   )
-  t.match(page, `<code>${two}</code> for archive.example.org alone`)
+  t.match(page, `<code>${two}</code> for archive.example.org only`)
   const metrics = (await cache.get('/_cachesvc/metrics')).text
   t.match(metrics, `cachesvc_parent_failing{parent="${one}"} 1`)
   t.match(metrics, `cachesvc_parent_requests_total{parent="${two}",result="answered"} 1`)

@@ -120,3 +120,36 @@ t.test('what a delay keeps from clients is not there for a pin', async t => {
   const { status } = await pinned(archive, digestOf(files, archive.release), archive.release)
   t.equal(status, 404)
 })
+
+t.test('the Release file of a directory is a file of its generation', async t => {
+  const archive = await changingArchive(t, { settings })
+  const { release, suite, cache, origin } = archive
+  const content = Buffer.from('Component: main\n')
+  const digest = hexOf('sha256', content)
+  const files = await archive.ofDay(1, { byHash: true })
+  const line = ` ${digest} ${content.length} main/binary-all/Release\n`
+  files.set(release, Buffer.concat([files.get(release) ?? Buffer.alloc(0), Buffer.from(line)]))
+  files.set(`${suite}/main/binary-all/by-hash/SHA256/${digest}`, content)
+  archive.serve(files)
+  await archive.until('1', t)
+  const path = `${suite}/main/binary-all/Release`
+  t.match(await pinned(archive, digestOf(files, release), path), { status: 200, content })
+  const day = `/_cachesvc/snapshot/2025-03-14/127.0.0.1:${origin.port}/${path}`
+  t.match(await cache.get(day), { status: 200, content })
+})
+
+t.test('a pin leads to no place that is not allowed', async t => {
+  const archive = await changingArchive(t, { settings })
+  const { release, cache } = archive
+  const files = await archive.ofDay(1)
+  archive.serve(files)
+  await archive.until('1', t)
+  const place = `/_cachesvc/pinned/${digestOf(files, release)}`
+  for (const path of [
+    `/other.example.org/${release}`,
+    '/other.example.org/debian/pool/x_1_all.deb',
+  ])
+    t.equal((await cache.get(`${place}${path}`)).status, 403, path)
+  for (const path of ['/../x.example.org/a', '/%2e%2e/%2e%2e/x', '//'])
+    t.ok((await cache.get(`${place}${path}`)).status >= 400, path)
+})

@@ -153,5 +153,7 @@ t.test('an error brings its code, facts and causes, without secrets', t => {
 
 t.test('control characters are written out', t => {
   t.equal(printable('a\u001b[31m\r\n\u202eb'), 'a\\u001b[31m\\u000d\\u000a\\u202eb')
+  const text = 'a tag \u{e0067}, \u200d and \u2028'
+  t.equal(JSON.parse(printable(JSON.stringify(text))), text, 'as JSON and YAML read it')
   t.end()
 })

@@ -5,9 +5,10 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Fields, listMembers } from '../../http/message/field.ts'
+import { ownField } from './own-fields.ts'
 
 /** The field the names stand in. */
-export const instanceField = 'X-Authproxy-Instance-ID'
+export const instanceField = ownField('Instance-ID')
 
 /** Most instances one behind the other. */
 const MOST = 8

@@ -14,7 +14,7 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
   const { method, fields } = request
   if (!['GET', 'HEAD', 'POST'].includes(method) || asksForWebSocket(request)) return false
   // Browsers throw away a page fetched ahead when it redirects, so a login that begins for one leads nowhere.
-  if (AHEAD.some(name => /prefetch|prerender|preview/i.test(fields.get(name) ?? ''))) return false
+  if (isFetchedAhead(fields)) return false
   const mode = fields.get('Sec-Fetch-Mode')
   if (mode !== undefined) {
     if (isByWorker(request)) return acceptsHtml(fields)
@@ -30,10 +30,12 @@ export function isNavigation(request: Pick<Request, 'method' | 'fields' | 'versi
 
 const PLACES = ['document', 'iframe', 'frame']
 
-/**
- * Browsers say in these fields that they fetch a page ahead or for a preview. Only older browsers send the fields after the
- * first.
- */
+/** Whether a browser says that it fetches a page ahead or for a preview, so that no person has opened it yet. */
+export function isFetchedAhead(fields: Fields): boolean {
+  return AHEAD.some(name => /prefetch|prerender|preview/i.test(fields.get(name) ?? ''))
+}
+
+/** Only older browsers send the fields after the first. */
 const AHEAD = ['Sec-Purpose', 'Purpose', 'X-Purpose', 'X-Moz']
 
 /**

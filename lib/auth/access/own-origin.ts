@@ -49,10 +49,16 @@ export function hostFor({ fields }: Pick<Request, 'fields'>, domain: string): st
  * (W3C Fetch Metadata section 2) and our cookies over TLS alone. When a request has either of them, the edge is wrong and the
  * login works all the same.
  */
-export function cameWithoutTls({ secure, fields }: Request): boolean {
-  const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
-  if (secure || said.some(scheme => scheme.trim() !== 'http')) return false
+export function cameWithoutTls(request: Request): boolean {
+  const { fields } = request
+  if (!isSaidWithoutTls(request)) return false
   return !fields.has('Sec-Fetch-Mode') && ownCookies(fields).length === 0
+}
+
+/** Whether the edge says that a request came by plain HTTP, be it right or wrong. */
+export function isSaidWithoutTls({ secure, fields }: Request): boolean {
+  const said = fields.all('X-Forwarded-Proto').join(',').toLowerCase().split(',')
+  return !secure && said.every(scheme => scheme.trim() === 'http')
 }
 
 /**

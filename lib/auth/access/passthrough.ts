@@ -9,6 +9,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'
+import { ownField } from './own-fields.ts'
 
 /** A passthrough token: the settings hold its name for the log, its hash, and the moment it ends. */
 interface PassthroughToken {
@@ -88,7 +89,7 @@ export function prefixProblem(prefix: string): string | undefined {
 }
 
 /** The field a token comes in. It never reaches the backend. */
-export const tokenField = 'X-Authproxy-Authorization'
+export const tokenField = ownField('Authorization')
 
 /** The name of the token and the moment it ends, or why the one that came lets nothing pass. One that is unknown may be a person's. */
 type TokenVerdict =

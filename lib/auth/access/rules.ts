@@ -9,8 +9,8 @@
  * - Frameworks take the method from a field (Rails, Laravel, Express, ASP.NET) or from `_method` in the query, of a GET as well
  *   (WordPress; `_HttpMethod` of Salesforce): then both methods have to be allowed. PHP takes a dot or a space in such a name for
  *   the underscore.
- * - A person passes when the rules as written let them in, or the rules without the watched ones. So a watched rule opens nothing that
- *   is closed without it. A request without a session passes by the rules as written alone.
+ * - A person passes when the rules as written let them in, or the rules without the watched ones: a watched rule allows at once, and refuses
+ *   no person. A request without a session passes by the rules as written alone.
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import type { Fields } from '../../http/message/field.ts'

@@ -18,6 +18,7 @@ import { AddressSet } from '../../ip.ts'
 import { authoritiesIn } from '../../x509/authorities.ts'
 import { instanceField, instanceTrail } from '../access/instance-id.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import { requestIdField } from '../access/own-fields.ts'
 import { hostFor, type Place } from '../access/own-origin.ts'
 import type { Config } from '../config/config.ts'
 import { backendFields, harmlessAnswer, harmlessTrailers } from '../identity/backend-fields.ts'
@@ -232,7 +233,7 @@ export class Backend {
       line: isPublic ? 'passed' : 'shared',
       // The edge sends requests of many users over one connection. Those without a session are of users it cannot tell apart.
       owner: connection && { connection, identity: session?.id },
-      fields: fields.followedBy(['X-Authproxy-Request-ID', request.id]),
+      fields: fields.followedBy([requestIdField, request.id]),
       trailers: this.#trailers,
       clock,
       room: this.#room,

@@ -50,18 +50,22 @@ async function runImport({ operands }: CommandLine<typeof importing>): Promise<E
  * undefined for one that stands there in another way.
  */
 export function variablesIn(text: string): ReadonlyMap<string, string | undefined> {
-  const plain = text
-    .replaceAll('\r', '')
-    .replace(/^\s*#.*$/gm, '')
-    .replace(/name: *["']?(SAML_PROXY_\w+)["']?\s*\n\s*value: */g, '$1=')
+  const lines = text.split('\n').map(line => line.trim())
+  const plain = lines
+    .filter(line => line !== '' && !line.startsWith('#'))
+    .join('\n')
+    .replace(/name: *["']?(SAML_PROXY_\w+)["']?\nvalue: *(?=\S)/g, '$1=')
   const all = [...plain.matchAll(/SAML_PROXY_([A-Z\d_]+)/g)].map(([, name = '']) => name)
   const line =
-    /^[\t "'-]*(?:export +)?SAML_PROXY_([A-Z\d_]+) *[=:][\t ]*(["']?)(.*?)\2["']?[\t ]*$/gm
-  const read = [...plain.matchAll(line)].map(
-    ([, name = '', , value = '']) => [name, value] as const,
-  )
+    /^[\t "'-]*(?:export +)?SAML_PROXY_([A-Z\d_]+) *(?:=|:(?= *\S))[\t ]*(["']?)(.*?)\2["']?$/gm
+  const read = [...plain.matchAll(line)].map(([, name = '', , value = '']) => {
+    return [name, NOT_PLAIN.test(value) ? undefined : value] as const
+  })
   return new Map([...all.map(name => [name, undefined] as const), ...read])
 }
+
+/** What a shell, docker compose or YAML would read in another way: variables, comments, quotes, and the begin of a block, list or alias. */
+const NOT_PLAIN = /^[>|&*![{]|[$"'`\\]| #/
 
 /** The lines of a configuration file, and whether it can be used as it is. */
 export function importedConfig(variables: ReadonlyMap<string, string | undefined>): {
@@ -77,7 +81,7 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   const sent = new Map<string, string>()
   const attributeOf = (name: string): string => {
     const known = claims.find(({ aliases }) => aliases.includes(name))?.name ?? sent.get(name)
-    const isPlain = /^[a-z][a-z\d-]{0,63}$/i.test(name)
+    const isPlain = /^(?!users$)[a-z][a-z\d-]{0,63}$/i.test(name)
     const attribute = known ?? (isPlain ? name : `attribute${sent.size + 1}`)
     if (known === undefined) sent.set(name, attribute)
     return attribute
@@ -88,9 +92,12 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   })
   const subject = of('NAME_ID_MAPPING')
   if (subject !== undefined) names.push({ field: subject, from: ['user'] })
-  const values = membersOf(of('AUTHORIZE_VALUES'))
+  const listed = membersOf(of('AUTHORIZE_VALUES'))
+  // In a rule it stands for any text.
+  const values = listed.filter(value => !value.includes('*'))
   const asked = of('AUTHORIZE_ATTRIBUTE')
-  // Without values saml-auth-proxy lets no person in.
+  const isRestricted = variables.get('AUTHORIZE_ATTRIBUTE') ?? variables.has('AUTHORIZE_ATTRIBUTE')
+  // Without values saml-auth-proxy lets no person in, and what is not read must not open anything.
   const allow = asked && values.length > 0 ? [{ [attributeOf(asked)]: values }] : 'nobody'
   const metadata = of('IDP_METADATA_URL')
   const [, file = of('IDP_METADATA_PATH')] = /^file:\/\/(.*)/.exec(metadata ?? '') ?? []
@@ -100,13 +107,13 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
     domain: of('BASE_URL')?.replace(/^https?:\/\/|\/$/g, ''),
     ...(file === undefined ? { idpMetadataURL: metadata } : { idpMetadataFile: file }),
     samlRequestSigning: isOn('SIGN_REQUESTS') && 'always',
-    access: asked && [{ path: '/', allow }],
+    access: isRestricted ? [{ path: '/', allow }] : undefined,
     proxy: {
       listenAddress: (of('BIND') ?? ':8080').replace(/^:/, ''),
       targetURL: of('BACKEND_URL')?.replace(/\/$/, ''),
     },
     saml: {
-      nameIDFormat: FORMATS[format ?? ''] ?? format,
+      nameIDFormat: FORMATS.get(format ?? '') ?? format,
       idpInitiated: isOn('ALLOW_IDP_INITIATED'),
     },
     session: { lifetime: lifetime && secondsIn(lifetime) },
@@ -121,7 +128,8 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   const settings = parsedJson(JSON.stringify(found))
   const checked = configCheck('imported')(settings)
   const problems = checked.ok ? [] : checked.problems
-  const isComplete = checked.ok && ![...variables.values()].includes(undefined)
+  const isWhole = values.length === listed.length && ![...variables.values()].includes(undefined)
+  const isComplete = checked.ok && isWhole
   const notes = [
     ...[...variables].flatMap(([name, value]) => {
       const known = ADVICE[name] ?? (used.has(name) ? '' : 'is not known here')
@@ -150,7 +158,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   NAME_ID_MAPPING:
     'translated; the user is the e-mail address, else sAMAccountName, else the name ID',
   AUTHORIZE_VALUES:
-    'translated only together with AUTHORIZE_ATTRIBUTE; in a rule * stands for any text',
+    'translated only together with AUTHORIZE_ATTRIBUTE, without values that have a *: in a rule it stands for any text',
   ENTITY_ID:
     'there is no setting; give the identity provider https://DOMAIN/saml/metadata as the entity ID',
   INITIATE_SESSION_PATH: `visitors would pass without a login; if that is meant, ${RULES}`,
@@ -168,12 +176,14 @@ const ADVICE: Readonly<Record<string, string>> = {
   STATIC_RELAY_STATE: `${KEPT}: the RelayState is the ID of the login`,
 }
 
-const FORMATS: Readonly<Record<string, string | undefined>> = {
-  email: 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress',
-  unspecified: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
-  persistent: 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent',
-  transient: 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient',
-}
+const FORMATS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    email: 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress',
+    unspecified: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified',
+    persistent: 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent',
+    transient: 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient',
+  }),
+)
 
 function membersOf(list = ''): readonly string[] {
   return list

@@ -20,14 +20,15 @@ import {
   setting,
   type ValuesOf,
 } from '../../config/settings.ts'
-import { isSameField } from '../access/foreign-names.ts'
+import { sameName } from '../../http/message/field.ts'
+import { ownField } from '../access/own-fields.ts'
 import { accountName, fieldNameProblem, personName } from './field-names.ts'
 import { textKind } from './setting-kinds.ts'
 
-/** The presets, `own` first. */
-export const tokenPresets = ['own', 'bearer', 'iap', 'cloudflare', 'alb'] as const
+/** The presets of other gateways. */
+export const tokenPresets = ['bearer', 'iap', 'cloudflare', 'alb'] as const
 
-type TokenPreset = (typeof tokenPresets)[number]
+type TokenPreset = 'own' | (typeof tokenPresets)[number]
 
 /** What a claim is made of: `user`, or names of attributes. The first that has a value counts. */
 type Sources = ReadonlyMap<string, readonly string[]>
@@ -53,7 +54,7 @@ const personWithAccount: Sources = new Map([...person, ['preferred_username', ac
 export const pemKeysPath = '/__authproxy/keys/'
 
 const PRESETS: Readonly<Record<TokenPreset, Preset>> = {
-  own: { field: 'X-Authproxy-Identity', relatives: [] },
+  own: { field: ownField('Identity'), relatives: [] },
   bearer: { field: 'Authorization', claims: personWithAccount, relatives: [] },
   iap: {
     field: 'X-Goog-IAP-JWT-Assertion',
@@ -75,20 +76,17 @@ const PRESETS: Readonly<Record<TokenPreset, Preset>> = {
   },
 }
 
+const CHOICE = `true, false, ${tokenPresets.join(', ')}`
+
 /** `true` and `false`, which the environment has as text, or the name of a preset. */
 const tokenPreset: Kind<TokenPreset | false> = kind<TokenPreset | false>(
-  {
-    name: 'boolean or word',
-    range: 'true, false, bearer, iap, cloudflare, alb',
-    json: { enum: [true, false, 'bearer', 'iap', 'cloudflare', 'alb'] },
-  },
+  { name: 'boolean or word', range: CHOICE, json: { enum: [true, false, ...tokenPresets] } },
   found => {
     const word = typeof found === 'boolean' ? String(found) : found
     if (['true', '1', 'yes', 'on'].some(each => each === word)) return readResult('own')
     if (['false', '0', 'no', 'off'].some(each => each === word)) return readResult(false)
-    const preset = tokenPresets.find(each => each === word && each !== 'own')
-    if (preset !== undefined) return readResult(preset)
-    return mismatch(found, 'true, false, bearer, iap, cloudflare or alb; see also tokenField')
+    const preset = tokenPresets.find(each => each === word)
+    return preset ? readResult(preset) : mismatch(found, `${CHOICE}; see also tokenField`)
   },
 )
 
@@ -97,8 +95,8 @@ const tokenField = textKind(
   'header name',
   'the name of a header, such as X-JWT-Assertion',
   name => {
-    const isKnown = Object.values(PRESETS).some(({ field }) => isSameField(field, name))
-    return isKnown && !name.includes('_') ? undefined : fieldNameProblem(name)
+    const isKnown = Object.values(PRESETS).some(({ field }) => sameName(field, name))
+    return isKnown ? undefined : fieldNameProblem(name)
   },
 )
 
@@ -172,5 +170,5 @@ export function tokenFormOf({ token, ...chosen }: TokenValues, baseUrl: string) 
 
 /** Whether a field is that of HTTP, in which a scheme stands before a token. */
 export function isAuthorization(field: string): boolean {
-  return isSameField(field, 'Authorization')
+  return sameName(field, 'Authorization')
 }

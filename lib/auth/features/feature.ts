@@ -99,6 +99,8 @@ export interface SharedState extends SharedParts {
   keepLogin(user: string, attributes: string): void
   lastLoginOf(user: string): Promise<string | undefined>
   readonly link: string
+  /** How many questions of requests had no answer, so that this instance decided alone. */
+  readonly unanswered: number
   /** Whether the store throws keys away when its memory is full. */
   readonly evicts: boolean
   /** The present problem of the store, for the administrator. */

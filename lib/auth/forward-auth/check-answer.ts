@@ -14,6 +14,7 @@ import { textResponse } from '../../http/message/reply.ts'
 import { pathAndQuery } from '../../http/message/target.ts'
 import { isNavigation } from '../access/navigation.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import { requestIdField } from '../access/own-fields.ts'
 import type { Config } from '../config/config.ts'
 import { type Admission, admit } from '../gate/admission.ts'
 import {
@@ -117,7 +118,7 @@ export function passAnswer(
   { id, credential }: { readonly id: string; readonly credential: Fields },
   facts: OutcomeFacts,
 ): Response {
-  const own = [...credential.flat, 'X-Authproxy-Request-ID', id]
+  const own = [...credential.flat, requestIdField, id]
   return { status: 200, fields: fields.followedBy(own), content: noContent, facts }
 }
 

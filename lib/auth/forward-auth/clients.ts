@@ -6,17 +6,15 @@
 import { Fields, sameName } from '../../http/message/field.ts'
 import { ownText, recentEntries } from '../../recent.ts'
 import { type ForeignName, isSameField, treatments } from '../access/foreign-names.ts'
-import { instanceField } from '../access/instance-id.ts'
 import { isOfBrowser } from '../access/navigation.ts'
 import { withoutOwnCookies } from '../access/own-cookies.ts'
+import { unnamedFields } from '../access/own-fields.ts'
 import { isOwnHost } from '../access/own-origin.ts'
-import { tokenField } from '../access/passthrough.ts'
 import type { Config } from '../config/config.ts'
 import type { Admission } from '../gate/admission.ts'
 import type { SessionIdentity } from '../identity/session-identity.ts'
-import { probeField } from '../probe/probe.ts'
 import { allowedFields } from './check-answer.ts'
-import { edgeSecretField, isSource } from './contract.ts'
+import { isSource } from './contract.ts'
 
 /** The number of cookie sets that are remembered, and the most characters of one. */
 const MOST = 2000
@@ -111,11 +109,6 @@ export interface RefusedField {
   readonly row: ForeignName
 }
 
-/** The fields of our prefix that do not name a user. */
-const NO_IDENTITY = [
-  ...['X-Authproxy-Request-ID', instanceField, tokenField, probeField, edgeSecretField],
-]
-
 /**
  * The first field for which a check is refused (access/foreign-names.ts); undefined when there is none. The gateway removes every such
  * field (identity/backend-fields.ts). An edge overwrites those that the answer to its check has, by their exact names, and may pass others
@@ -128,7 +121,7 @@ function refusedField(
   const { stripped } = config.identityFields
   const { edge = 'nginx', hosts = [] } = config.forwardAuth ?? {}
   const { backendCredential: named } = config
-  const answered = named === undefined ? NO_IDENTITY : [...NO_IDENTITY, named.field]
+  const answered = named === undefined ? unnamedFields : [...unnamedFields, named.field]
   const { flat } = client
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const name = flat[i] ?? ''

@@ -9,18 +9,19 @@
  * - HAProxy has no such check: the Lua file of packaging/edges sends it, and it answers as for nginx.
  */
 import { sameName } from '../../http/message/field.ts'
+import { ownField } from '../access/own-fields.ts'
 import type { Edge } from '../config/setting-forward-auth.ts'
 
 export const checkPath = '/check'
 
 /** The field with the secret of the edge, where `forwardAuth.secretFile` is set. */
-export const edgeSecretField = 'X-Authproxy-Edge-Secret'
+export const edgeSecretField = ownField('Edge-Secret')
 
 /** The field with the client's address, at every edge. */
 const addressField = 'X-Forwarded-For'
 
 /** The field, beside status 401, with the address a person who opens a page is to be redirected to. */
-export const redirectField = 'X-Authproxy-Redirect'
+export const redirectField = ownField('Redirect')
 
 /** A field of a check, and where the configuration of the edge sets it. */
 export interface Source {

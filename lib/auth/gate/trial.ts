@@ -3,6 +3,7 @@
  * describes, or for the requests of a log. Pure.
  */
 import { Fields } from '../../http/message/field.ts'
+import type { Place } from '../access/own-origin.ts'
 import {
   type AccessVerdict,
   judgeAccess,
@@ -16,11 +17,12 @@ import type { Config } from '../config/config.ts'
 import type { ReadSession } from '../session/token.ts'
 import { gate } from './gate.ts'
 
-interface Trial {
+/** What is asked for, as a request line has it. */
+interface Asked extends Place {
   readonly method: string
-  /** The path as a request line has it, without the query. */
-  readonly path: string
-  readonly query?: string | undefined
+}
+
+interface Trial extends Asked {
   /** The person; undefined for one who is not signed in. */
   readonly person: Person | undefined
   readonly now: number
@@ -62,10 +64,7 @@ export function tryRequest(config: Config, { person, now, ...trial }: Trial): Tr
 
 /** The configuration in which no rule is only watched. */
 export function withoutWatching(config: Config): Config {
-  const { access } = config
-  return access?.enforced === undefined
-    ? config
-    : { ...config, access: { ...access, enforced: undefined } }
+  return { ...config, access: config.access && { ...config.access, enforced: undefined } }
 }
 
 const NO_INSTANCE = '0'.repeat(32)
@@ -74,7 +73,7 @@ const NO_INSTANCE = '0'.repeat(32)
 export function tokenPasses(
   { passthroughTokens }: Config,
   name: string,
-  request: { readonly method: string; readonly path: string; readonly client: string },
+  request: Asked & { readonly client: string },
 ): boolean {
   const token = passthroughTokens.find(each => each.name === name)
   if (token === undefined) return false

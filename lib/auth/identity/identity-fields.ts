@@ -8,6 +8,7 @@
  * - Node writes fields as latin1, so the bytes of UTF-8 are put into such a string.
  */
 import { Fields } from '../../http/message/field.ts'
+import { type OwnName, ownField } from '../access/own-fields.ts'
 import { type Claim, claimTable } from '../config/claims.ts'
 import type { Config } from '../config/config.ts'
 import type { NamedField } from '../config/field-names.ts'
@@ -78,17 +79,24 @@ export function identityFieldNames(
 }
 
 /** The field with the names of fields that were too long. */
-const OMITTED_FIELD = 'X-Authproxy-Omitted'
+const OMITTED_FIELD = ownField('Omitted')
+
+/** The values of the first of these sources that has any: of `user`, or of an attribute. */
+export function firstValues(
+  from: readonly string[],
+  { subject, attributes }: Pick<Session, 'subject' | 'attributes'>,
+): readonly string[] {
+  const valuesOf = (name: string) => (name === 'user' ? [subject] : attributes.get(name)) ?? []
+  return from.map(valuesOf).find(({ length }) => length > 0) ?? []
+}
 
 /** The value of a field of another name; empty when the session has none for it. */
 function namedValue(
   { from, form, separator, encoded = '' }: NamedField,
-  { subject, attributes }: Session,
+  session: Session,
   encoding: 'percent' | 'utf8',
 ): string {
-  const [values = []] = from
-    .map(name => (name === 'user' ? [subject] : (attributes.get(name) ?? [])))
-    .filter(found => found.length > 0)
+  const values = firstValues(from, session)
   if (values.length === 0) return ''
   if (form === 'json') return asciiJson(values)
   if (form === 'first') return encodeValue(values[0] ?? '', encoding, false)
@@ -108,7 +116,7 @@ function asciiJson(values: readonly string[]): string {
 }
 
 /** The attributes that are derived from others (config/claims.ts). */
-const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'field' | 'list'>> = [
+const DERIVED: ReadonlyArray<Pick<Claim, 'name' | 'list'> & { readonly field: OwnName }> = [
   { name: 'domain', field: 'Domain', list: false },
   { name: 'groupsOverage', field: 'Groups-Overage', list: false },
 ]

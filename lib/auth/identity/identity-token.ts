@@ -21,6 +21,7 @@ import { type IdentityKey, publishedFor, signingKey } from '../keys/dynamic-conf
 import { type JwtClaims, secondsOf, signJwt, signPaddedJwt } from '../keys/jwt.ts'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { Session } from '../session/token.ts'
+import { firstValues } from './identity-fields.ts'
 
 interface IdentityTokenOptions {
   readonly keys: Pick<KeyRing, 'generation' | 'identity' | 'saml'>
@@ -178,20 +179,19 @@ export function identityClaims(
 
 /** A claim that is a list may be empty; any other without a value is left out. */
 function claimsOf(
-  { subject, attributes }: Pick<Session, 'subject' | 'attributes'>,
+  session: Pick<Session, 'subject' | 'attributes'>,
   named: TokenForm['claims'],
   table: readonly Claim[],
 ): JwtClaims {
   if (named === undefined) {
-    const { groups = [], ...others } = Object.fromEntries(attributes)
+    const { groups = [], ...others } = Object.fromEntries(session.attributes)
     return { groups, attributes: others }
   }
-  const valuesOf = (name: string) => (name === 'user' ? [subject] : attributes.get(name)) ?? []
   const isList = (from: readonly string[]) =>
     table.some(({ name, list }) => list && from.includes(name))
   return Object.fromEntries(
     [...named].flatMap(([claim, from]): ReadonlyArray<readonly [string, unknown]> => {
-      const values = from.map(valuesOf).find(({ length }) => length > 0) ?? []
+      const values = firstValues(from, session)
       return isList(from) ? [[claim, values]] : values.slice(0, 1).map(value => [claim, value])
     }),
   )

@@ -9,6 +9,16 @@ import type { Session } from '../session/token.ts'
 import { identityFieldNames, identityFields } from './identity-fields.ts'
 import type { IdentityTokens, TokenRequest } from './identity-token.ts'
 
+/**
+ * The names of the fields that an edge has to take from the check: all identity fields, and the token's field, which the backend must not
+ * see.
+ */
+export function checkedFieldNames(
+  config: Pick<Config, 'identityFields' | 'identityToken'>,
+): readonly string[] {
+  return [...identityFieldNames(config.identityFields, config.identityToken?.field), tokenField]
+}
+
 interface SessionIdentityOptions {
   readonly config: Pick<Config, 'identityFields' | 'identityToken'>
   readonly tokens: Pick<IdentityTokens, 'of' | 'ofRequest'>
@@ -18,7 +28,6 @@ export class SessionIdentity {
   readonly #options: SessionIdentityOptions
   /** Fields of a session with their signed identity: sessions are one object for as long as their token is remembered. */
   readonly #forwarded = new WeakMap<Session, { fields: Fields; token: string | undefined }>()
-  /** The names of all identity fields, and of the token's field, which the backend must not see. */
   readonly #names: readonly string[]
   /** The fields that tell an edge that there is no identity: all identity fields, each of them empty. */
   readonly none: Fields
@@ -28,8 +37,7 @@ export class SessionIdentity {
   constructor(options: SessionIdentityOptions) {
     const { config } = options
     this.#options = options
-    const signed = config.identityToken?.field
-    this.#names = [...identityFieldNames(config.identityFields, signed), tokenField]
+    this.#names = checkedFieldNames(config)
     this.none = withEmpty(Fields.empty, this.#names)
   }
 

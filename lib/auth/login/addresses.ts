@@ -8,6 +8,7 @@
  */
 import { Fields } from '../../http/message/field.ts'
 import type { Request, Response } from '../../http/message/message.ts'
+import { ownField } from '../access/own-fields.ts'
 import { cameWithoutTls, isOwnHost, type RequestHead } from '../access/own-origin.ts'
 import type { AccessRule } from '../access/rules.ts'
 import type { SamlConfig } from '../config/config.ts'
@@ -157,5 +158,5 @@ export function needsLogin(request: RequestHead, login: string, lacks: LoginLack
 /** The challenge a 401 needs (RFC 9110 section 15.5.2); one of a scheme browsers do not know shows no dialogue. */
 export function challenge(address: string): Fields {
   const scheme = `Authproxy login="${address.replace(/["\\]/g, '')}"`
-  return Fields.of(['WWW-Authenticate', scheme], ['X-Authproxy-Login', address])
+  return Fields.of(['WWW-Authenticate', scheme], [ownField('Login'), address])
 }

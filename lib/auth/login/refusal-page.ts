@@ -8,7 +8,7 @@ import type { Request, Response } from '../../http/message/message.ts'
 import type { AssertionReason } from '../../saml/response/check-assertion.ts'
 import type { AssertionFinding } from '../../saml/subject.ts'
 import type { MessageReason } from '../../saml/xml/message.ts'
-import { isOwnHost } from '../access/own-origin.ts'
+import { isOwnHost, isSaidWithoutTls } from '../access/own-origin.ts'
 import type { WorkerReason } from '../idp/worker/pool.ts'
 import { codeOfStatus, type FailureCode, isFailureCode } from '../pages/failures.ts'
 import type { Sentence } from '../pages/language.ts'
@@ -178,14 +178,14 @@ export async function lostSession(
 /** The most likely reason why the session does not come back; certain reasons come first. */
 function likelyCause(
   saml: Saml,
-  { fields, secure }: Request,
+  request: Request,
   { count, state: { last } }: { readonly count: number; readonly state: Pick<LoginState, 'last'> },
 ): 'session_short' | 'wrong_host' | 'http_edge' | 'cookie_invalid' | 'clock' | 'cookie_missing' {
   const { domain, clockSkew } = saml.config()
-  if (!isOwnHost(fields.get('Host'), domain)) return 'wrong_host'
+  if (!isOwnHost(request.fields.get('Host'), domain)) return 'wrong_host'
   if (last?.ends !== undefined && last.ends <= saml.clock.now()) return 'session_short'
   // Browsers send session cookies over TLS alone, even if the edge says otherwise.
   if (count > 0) return 'cookie_invalid'
-  if (!secure && fields.get('X-Forwarded-Proto')?.toLowerCase() === 'http') return 'http_edge'
+  if (isSaidWithoutTls(request)) return 'http_edge'
   return Math.abs(last?.ahead ?? 0) > clockSkew ? 'clock' : 'cookie_missing'
 }

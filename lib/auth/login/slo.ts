@@ -16,7 +16,7 @@ import { decodeBase64 } from '../../saml/xml/encoding.ts'
 import { formatInstant } from '../../saml/xml/instant.ts'
 import { type Difference, logoutLimits } from '../../saml/xml/message.ts'
 import { shortName, status } from '../../saml/xml/vocabulary.ts'
-import { isByWorker } from '../access/navigation.ts'
+import { isByWorker, isFetchedAhead } from '../access/navigation.ts'
 import type { SentLogout } from '../idp/idp-link.ts'
 import type { Sentence } from '../pages/language.ts'
 import { challenge, loginAddress } from './addresses.ts'
@@ -93,8 +93,7 @@ function isForeign({ method, fields }: Request, baseUrl: string): boolean {
 }
 
 function isUnmeant({ fields }: Request): boolean {
-  const purpose = fields.get('Sec-Purpose') ?? fields.get('Purpose') ?? ''
-  if (/prefetch|prerender/i.test(purpose)) return true
+  if (isFetchedAhead(fields)) return true
   // Requests for images, styles, scripts and beacons do not count as a logout, even from our own pages, because users can put
   // addresses into those.
   if (fields.get('Sec-Fetch-Mode') === 'no-cors') return true

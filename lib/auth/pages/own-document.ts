@@ -42,9 +42,9 @@ export function isKeyPath(
   path: string,
   form: { readonly keysAt: string | undefined } | undefined,
 ): boolean {
-  const { keysAt = keySetPath } = form ?? {}
-  const isKnown = path === keySetPath || path === keysAt
-  return form !== undefined && (isKnown || (keysAt === pemKeysPath && path.startsWith(keysAt)))
+  if (form === undefined) return false
+  const isPem = form.keysAt === pemKeysPath && path.startsWith(pemKeysPath)
+  return isPem || path === keySetPath || path === form.keysAt
 }
 
 /** Answers these paths, whatever the method; `keys` is asked at every request. */

@@ -28,6 +28,7 @@ import { isRecord, type JsonObject } from '../../json.ts'
 import { packageVersion } from '../../package.ts'
 import { hasLooped } from '../access/instance-id.ts'
 import type { OutcomeFacts } from '../access/outcome.ts'
+import { ownField } from '../access/own-fields.ts'
 import type { Backend } from '../backend/backend.ts'
 import type { Config } from '../config/config.ts'
 import type { SealingKey } from '../keys/dynamic-config.ts'
@@ -37,7 +38,7 @@ import type { SamlService } from '../login/service.ts'
 import { unreadText } from '../session/identity.ts'
 
 /** The field a question stands in. Like every field of this prefix it never reaches a backend (identity/backend-fields.ts). */
-export const probeField = 'X-Authproxy-Probe'
+export const probeField = ownField('Probe')
 
 /** Requests below this path take the way of the application through an edge that asks for checks, and end here. */
 export const probePath = '/__authproxy/probe'
@@ -312,7 +313,7 @@ function tellingFields(fields: Fields, { identityFields }: Config): readonly str
 function padding(bytes: number): ReadonlyArray<readonly [string, string]> {
   const lines: Array<readonly [string, string]> = []
   for (let left = bytes; left > 0; left -= LINE) {
-    lines.push(['X-Authproxy-Padding', 'x'.repeat(Math.min(left, LINE))])
+    lines.push([ownField('Padding'), 'x'.repeat(Math.min(left, LINE))])
   }
   return lines
 }

@@ -9,11 +9,11 @@
  */
 import type { Milliseconds } from '../../async/clock.ts'
 import { isRecord, type JsonObject, parsedJson } from '../../json.ts'
+import type { Place } from '../access/own-origin.ts'
 import type { Person } from '../access/rules.ts'
 
-export interface LoggedRequest {
+export interface LoggedRequest extends Place {
   readonly method: string
-  readonly path: string
   /** The user; undefined for a request without a session. */
   readonly who: string | undefined
   /** The person as of the newest login in the log; undefined when the log has none. */
@@ -96,11 +96,11 @@ export class LogReader {
     if (isLetIn === undefined || typeof method !== 'string' || typeof target !== 'string') {
       return undefined
     }
-    const path = pathOf(target)
-    if (path === undefined) return undefined
+    const place = placeIn(target)
+    if (place === undefined) return undefined
     const who = typeof user === 'string' ? user : undefined
     const person = who === undefined ? undefined : this.#people.get(who)
-    return { method, path, who, person, isLetIn, now, line }
+    return { method, ...place, who, person, isLetIn, now, line }
   }
 }
 
@@ -130,9 +130,10 @@ function momentOf({ time }: JsonObject, before: string): number {
   return Date.parse(typeof time === 'string' ? time : (before.split(' ', 1)[0] ?? ''))
 }
 
-/** The path in the target of a line; undefined when there is none. */
-function pathOf(target: string): string | undefined {
-  const from = target.startsWith('http') && target.includes('://') ? target.indexOf('://') + 3 : 0
-  const slash = target.indexOf('/', from)
-  return slash === -1 ? undefined : target.slice(slash).split('?', 1)[0]
+/** Path and query in the target of a line; undefined when there is no path. */
+function placeIn(target: string): Place | undefined {
+  const [before = '', query] = target.split(/\?(.*)/s, 2)
+  const from = /^https?:\/\//.exec(before)?.[0].length ?? 0
+  const slash = before.indexOf('/', from)
+  return slash === -1 ? undefined : { path: before.slice(slash), query }
 }

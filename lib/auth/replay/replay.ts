@@ -100,9 +100,9 @@ export class Replay {
     if (this.#unseen.some(isSeen)) this.#unseen = this.#unseen.filter(value => !isSeen(value))
   }
 
-  #request({ method, path, who, person: known, isLetIn: before, now, line }: LoggedRequest): void {
+  #request({ who, person: known, isLetIn: before, now, line, ...asked }: LoggedRequest): void {
     this.judged += 1
-    const about = { method, path, example: `${method} ${path}` }
+    const about = { ...asked, example: `${asked.method} ${asked.path}` }
     const { would, rule, why } = line
     if (would !== undefined) {
       const place = rule === undefined ? 'no rule' : `rule ${String(rule)}`
@@ -122,7 +122,7 @@ export class Replay {
     // A person whose login is not in the log counts as one without attributes.
     const person =
       who === undefined ? undefined : (known ?? { subject: who, attributes: new Map() })
-    const verdict = tryRequest(this.#config, { method, path, person, now })
+    const verdict = tryRequest(this.#config, { ...asked, person, now })
     if (verdict.is === 'own') return
     const { access, because } = verdict
     const change = { who: who ?? '(not signed in)', rule: placeOfRule(access?.rule), because }

@@ -50,6 +50,9 @@ interface Plan {
   readonly uses: readonly Use[]
 }
 
+/** The answers of an application to a person who may not see something, or to an address that it does not have. */
+const REFUSALS: ReadonlySet<unknown> = new Set([401, 403, 404, 410])
+
 const MOST_USES = 1_000_000
 const DEEPEST = 30
 /** Spellings of a path or a folder. Each takes a rule, and a client may invent them. */
@@ -93,7 +96,9 @@ export class Suggestion {
     if (who === undefined) return this.#leave('of visitors: keep the rules that allow anyone')
     if (groups === undefined)
       return this.#leave('whose login with its groups (log.groups) is not in the log')
-    const path = encodeURI(decoded)
+    // Whom the application itself refuses needs no rule.
+    if (REFUSALS.has(line['status'])) return this.#leave('that the application refused')
+    const path = ambiguous ? '' : encodeURI(decoded)
     // A name without a visible character has no name in the folded path.
     const isWhole =
       `${folded}/`.split('/').length === `${path}/`.replace('//', '/').split('/').length
@@ -104,7 +109,7 @@ export class Suggestion {
     }
     this.#spellings.set(folded, spellings.add(path))
     const member = this.#memberOf(who, groups)
-    if (member.lines.length === 0) return this.#leave('of people whose names have a *')
+    if (member.lines.length === 0) return this.#leave('of people whom no rule can name')
     const members = this.#used.get(path) ?? new Map<Member, number>()
     if (!members.has(member)) this.#uses += 1
     if (this.#uses > MOST_USES) return this.#leave('because the log has too many paths')
@@ -116,8 +121,8 @@ export class Suggestion {
     const known = this.#members.get(key)
     if (known !== undefined) return known
     const all = [...groups.map(value => ['groups', value] as const), ['users', subject] as const]
-    // In a rule `*` stands for any text, so a value with one would let in more people.
-    const plain = all.filter(([, value]) => !value.includes('*'))
+    // In a rule `*` stands for any text, so a value with one would let in more people. No rule has an empty value.
+    const plain = all.filter(([, value]) => /^[^*]+$/.test(value))
     const member = { subject, lines: plain.map(([key, value]) => this.#line(key, value)) }
     for (const { members } of member.lines) members.add(member)
     this.#members.set(key, member)
@@ -178,25 +183,36 @@ function rulesFor(uses: readonly Use[], ruleFor: (path: string) => string, rule:
 
 /** Groups that together have these people, none without need; users where no group has them. */
 function coverOf(uses: readonly Use[]): readonly Line[] {
-  const all = new Set(uses.map(({ member }) => member))
-  const left = new Set(all)
+  const left = new Set(uses.map(({ member }) => member))
+  const covered = new Map([...left].map(member => [member, 0]))
+  const counts = new Map<Line, number>()
   const chosen: Line[] = []
-  const worth = ([{ key, members }, count]: readonly [Line, number]) =>
-    key === 'groups' ? count / (FURTHER + members.size) : 0
-  while (left.size > 0) {
-    const counts = new Map<Line, number>()
-    for (const line of [...left].flatMap(({ lines }) => lines)) {
-      counts.set(line, (counts.get(line) ?? 0) + 1)
-    }
-    const [best] = [...counts].reduce((a, b) => (worth(b) > worth(a) ? b : a))
+  const addTo = <K>(map: Map<K, number>, key: K, by: number) =>
+    map.set(key, (map.get(key) ?? 0) + by)
+  const worth = (line: Line) =>
+    line.key === 'groups' ? (counts.get(line) ?? 0) / (FURTHER + line.members.size) : 0
+  const choose = (lines: readonly Line[]) => {
+    const best = lines.reduce((a, b) => (worth(b) > worth(a) ? b : a))
     chosen.push(best)
-    for (const member of best.members) left.delete(member)
+    for (const member of best.members) {
+      if (covered.has(member)) addTo(covered, member, 1)
+      if (left.delete(member)) for (const line of member.lines) addTo(counts, line, -1)
+    }
   }
-  const large = chosen.toSorted((a, b) => b.members.size - a.members.size)
-  return large.reduce<readonly Line[]>((kept, each) => {
-    const others = kept.filter(other => other !== each)
-    return [...all].every(({ lines }) => lines.some(line => others.includes(line))) ? others : kept
-  }, chosen)
+  for (const { lines } of left) for (const line of lines) addTo(counts, line, 1)
+  while ([...counts].some(([{ key }, count]) => key === 'groups' && count > 1)) {
+    choose([...counts.keys()])
+  }
+  // No group has two of these people.
+  for (const { lines } of left) choose(lines)
+  return chosen
+    .toSorted((a, b) => b.members.size - a.members.size)
+    .filter(({ members }) => {
+      const own = [...members].filter(member => covered.has(member))
+      if (own.some(member => covered.get(member) === 1)) return true
+      for (const member of own) addTo(covered, member, -1)
+      return false
+    })
 }
 
 /** What a further group costs, in members of one. */

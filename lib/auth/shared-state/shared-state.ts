@@ -177,6 +177,9 @@ export async function openSharedState(of: {
     get link(): LinkState {
       return link.state
     },
+    get unanswered(): number {
+      return link.unanswered
+    },
     /** Whether the store throws keys away when its memory is full. */
     get evicts(): boolean {
       return eviction.evicts

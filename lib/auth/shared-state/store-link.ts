@@ -55,6 +55,8 @@ const away: StoreAnswer = { ok: false, because: 'away' }
 const refused: StoreAnswer = { ok: false, because: 'refused' }
 
 export class StoreLink {
+  /** The number of questions of requests without an answer. */
+  unanswered = 0
   readonly #options: LinkOptions
   #arrived: (connection: Connection) => Promise<void> = async () => undefined
   readonly #closing = new AbortController()
@@ -93,6 +95,12 @@ export class StoreLink {
 
   /** Asks on behalf of a request, which waits for at most `PATIENCE`. Never throws. */
   async ask(command: readonly string[]): Promise<StoreAnswer> {
+    const answer = await this.#askInTime(command)
+    if (!answer.ok) this.unanswered += 1
+    return answer
+  }
+
+  async #askInTime(command: readonly string[]): Promise<StoreAnswer> {
     const connection = this.#connection
     if (connection === undefined || this.#state !== 'here') return away
     const asked = this.#askOn(connection, command)

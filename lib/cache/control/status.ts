@@ -114,7 +114,8 @@ export function statusText(status: Status, parts: readonly StatusPart[]): string
       `${rate(status.rates.requests)} requests and ${size(Math.round(status.rates.bytes))} a second`,
     ),
     ...(status.parents ?? []).map(({ name, answered, failed, because }, at) => {
-      const state = because === undefined ? '' : `, fails now: ${because}`
+      // A caution has the reason.
+      const state = because === undefined ? '' : ', fails now'
       const figures = `${count(answered)} answered, ${count(failed)} failed`
       return line(at === 0 ? 'Parents' : '', `${name}: ${figures}${state}`)
     }),

@@ -10,7 +10,7 @@ import { isLoopback, normaliseAddress } from '../../ip.ts'
 import type { Config } from '../config/config.ts'
 import type { UnremovableContents } from '../store/store.ts'
 import type { Listener, OperationsSources } from './sources.ts'
-import { behindCautions, originCautions } from './state-text.ts'
+import { behindCautions, originCautions, parentCautions } from './state-text.ts'
 
 /** The address that `Acquire::http::Proxy` and the examples contain. */
 export interface Endpoint {
@@ -197,6 +197,8 @@ export async function serviceState(sources: OperationsSources): Promise<ServiceS
     ...warnings(),
     ...(neighbours === undefined ? [] : [neighbours]),
     ...(https()?.expiresSoon === true ? ['the CA certificate expires soon'] : []),
+    // Not on /_cachesvc/healthz: the reason names the origin that one client asked for, and every client may read that page.
+    ...parentCautions(sources.parents()),
     ...upkeepCautions(sources),
     ...featureCautions(sources, false),
   ]

@@ -95,14 +95,19 @@ export function explainedRequest(asked: JsonObject): ExplainedRequest {
   }
 }
 
-/** The findings as a command prints them, one per line, and whether the URL was understood. */
+/**
+ * The findings as a command prints them, one per line, and whether the URL was understood. The first is a sentence, and the others are a
+ * table.
+ */
 export function explanationText(findings: readonly Explanation[]): {
   readonly text: string
   readonly understood: boolean
 } {
-  const width = Math.max(...findings.map(({ question }) => question.length))
-  const lines = findings.map(({ question, answer }) => `${question.padEnd(width)}  ${answer}\n`)
-  return { text: lines.join(''), understood: findings[0]?.question !== notUnderstood }
+  const [verdict, ...table] = findings
+  const width = Math.max(...table.map(({ question }) => question.length))
+  const lines = table.map(({ question, answer }) => `${question.padEnd(width)}  ${answer}\n`)
+  const sentence = verdict === undefined ? '' : `${verdict.question} ${verdict.answer}\n`
+  return { text: sentence + lines.join(''), understood: verdict?.question !== notUnderstood }
 }
 
 /** What the features say of a file. */

@@ -1,8 +1,9 @@
 /**
- * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, and which origins
- * confirm nothing.
+ * Texts for pages, `status` and `explain`: why clients get an earlier Release file of a suite than the origin has, and which parent
+ * proxies fail, and which origins confirm nothing.
  */
 import { countOf, elapsedText } from '../../figures.ts'
+import type { ParentState } from '../../http/client/dialling/parents.ts'
 import { redactUrl } from '../../log/redact.ts'
 import type { OriginTrouble, UnconfirmedOrigin } from '../fetch/unconfirmed-origins.ts'
 import type { Contradictions } from '../suites/generation.ts'
@@ -28,6 +29,13 @@ export function behindCautions(suites: readonly SuiteState[]): readonly string[]
         : [`clients get an earlier Release of ${redactUrl(name)}: ${behindText(behind)}`],
   )
   return firstSuites(behind, 'and of')
+}
+
+/** One sentence for each parent proxy that fails now. The settings bound their number. */
+export function parentCautions(parents: readonly ParentState[]): readonly string[] {
+  return parents.flatMap(({ name, because }) =>
+    because === undefined ? [] : [`the parent proxy ${name} fails: ${because}`],
+  )
 }
 
 /** One sentence for each origin that has confirmed nothing for a time, and one for those beyond the bound. */

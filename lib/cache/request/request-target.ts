@@ -179,42 +179,12 @@ function namesHost(segment: string): boolean {
 }
 
 /** The suffixes of files for which browsers, clients of other proxies and scanners ask. None is a top-level domain. */
-const fileSuffixes: ReadonlySet<string> = new Set([
-  ...['asp', 'aspx', 'bak', 'cfg', 'cfm', 'cgi', 'conf', 'css', 'csv', 'dat', 'deb', 'dll', 'env'],
-  ...[
-    'exe',
-    'gif',
-    'gz',
-    'htm',
-    'html',
-    'ico',
-    'ini',
-    'iso',
-    'jpeg',
-    'jpg',
-    'js',
-    'json',
-    'jsp',
-    'log',
-  ],
-  ...[
-    'old',
-    'pac',
-    'pdf',
-    'php',
-    'png',
-    'rpm',
-    'sql',
-    'svg',
-    'tar',
-    'txt',
-    'webp',
-    'xml',
-    'xz',
-    'yaml',
-  ],
-  'yml',
-])
+const fileSuffixes: ReadonlySet<string> = new Set(
+  (
+    'asp aspx bak cfg cfm cgi conf css csv dat deb dll env exe gif gz htm html ico ini iso ' +
+    'jpeg jpg js json jsp log old pac pdf php png rpm sql svg tar txt webp xml xz yaml yml'
+  ).split(' '),
+)
 
 function operations(target: PathAndQuery, userinfo?: string): EffectiveTarget {
   const [, , kind, name = '', rest = ''] = WITHIN.exec(target.path) ?? []

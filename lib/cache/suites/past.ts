@@ -59,12 +59,14 @@ export function pastFiles({ known, tables, clock, has }: PastParts) {
     }
     return continueWhenReady(contentOf(generation, path, tables), content => {
       if (content === 'unreadable') return without('The disk fails; try again later.')
+      // A Release file further down is a file like any other.
+      const isOfSuite = kind === 'release' && !path.includes('/')
       // The other form of the pinned Release file is another content.
-      const isOther = kind === 'release' && pinned && !/gpg$/.test(path) && content?.digest !== asOf
+      const isOther = isOfSuite && pinned && !/gpg$/.test(path) && content?.digest !== asOf
       const found = content && keyIn(suite.at, byHashPath({ path, ...content }))
       if (found === undefined || isOther)
         return without('The Release file of that generation does not name this file.')
-      if (kind === 'release' && !has(content?.digest ?? ''))
+      if (isOfSuite && !has(content?.digest ?? ''))
         return without('This Release file is no longer stored: see suites.snapshot_days.')
       return { key: found }
     })

@@ -161,6 +161,29 @@ t.test('a log is judged by other rules, with the groups of each login', t => {
   t.end()
 })
 
+t.test('a method that the query names is judged as the rules judge it', t => {
+  const scoped = '{ name: far, token: fedcba9876543210, methods: [GET] }'
+  const rules = 'access: [{ path: /, methods: [GET], allow: signed-in }]'
+  const text = `${rules}\npassthroughTokens: [${scoped}]\n${least}`
+  const loaded = decodeConfig(text, 'app.yaml', configCheck('app'))
+  if (!loaded.ok) throw new Error(loaded.problems.join('\n'))
+  const replay = new Replay(loaded.value)
+  const refused = { message: 'request', method: 'GET', outcome: 'refused', status: 403 }
+  for (const facts of [
+    { because: 'access', user: 'ada@example.org', target: '/x/1?_method=DELETE' },
+    { because: 'access', user: 'ada@example.org', target: 'https://app.example.org/x?_method=PUT' },
+  ]) {
+    replay.take(JSON.stringify({ ...refused, ...facts }))
+  }
+  const token = { because: 'token-scope', passthrough: 'far', client: '192.0.2.1' }
+  const target = '/x/1?_method=DELETE'
+  const outcome = 'unauthenticated'
+  replay.take(JSON.stringify({ ...refused, ...token, outcome, target }))
+  t.equal(replay.judged, 3)
+  t.equal(countsOf(replay)['let in'], 0)
+  t.end()
+})
+
 t.test('a log of watched rules says whom enforcing would refuse, also without groups', t => {
   const replay = new Replay(configOfSet('C'))
   const line = { method: 'GET', target: `${domain}/a`, user: 'ada', because: 'session' }

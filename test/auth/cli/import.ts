@@ -10,6 +10,7 @@ import { configCheck } from '../../../lib/auth/config/loading/load-config.ts'
 import { decodeConfig } from '../../../lib/config/config-file.ts'
 import { packageRoot } from '../../../lib/package.ts'
 import { attempt } from '../../fixtures/process/command.ts'
+import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 
 const least = [
   'SAML_PROXY_BASE_URL=https://app.example.org/',
@@ -92,13 +93,34 @@ t.test('what lets fewer people in is never lost in silence', t => {
   const asked = 'SAML_PROXY_AUTHORIZE_ATTRIBUTE=groups'
   t.same(imported(...least, asked).found.access, [{ path: '/', allow: 'nobody' }])
   for (const line of [
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE:\n  groups',
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE:',
+    'SAML_PROXY_AUTHORIZE_ATTRIBUTE=\\\ngroups',
+    '- name: SAML_PROXY_AUTHORIZE_ATTRIBUTE\n  value:\n    groups',
     '- name: SAML_PROXY_AUTHORIZE_ATTRIBUTE\n  valueFrom: { secretKeyRef: { name: x, key: y } }',
     'docker run -e SAML_PROXY_AUTHORIZE_ATTRIBUTE=groups image',
   ]) {
-    const { text, isComplete } = imported(...least, line)
+    const { text, isComplete, found } = imported(...least, line)
     t.notOk(isComplete)
+    t.same(found.access, [{ path: '/', allow: 'nobody' }], line)
     t.match(text, '# SAML_PROXY_AUTHORIZE_ATTRIBUTE: to fix: write it as NAME=VALUE')
   }
+  for (const value of ['$X', '`x`', 'groups # all', '"groups" # all', '>-', '*all', '"groups",']) {
+    const line = `SAML_PROXY_AUTHORIZE_ATTRIBUTE=${value}`
+    const { found, isComplete } = imported(...least, line, 'SAML_PROXY_AUTHORIZE_VALUES=ops')
+    t.same([isComplete, found.access], [false, [{ path: '/', allow: 'nobody' }]], value)
+  }
+  const open = imported(...least, 'SAML_PROXY_AUTHORIZE_ATTRIBUTE=')
+  t.same([open.isComplete, open.found.access], [true, undefined], 'as without the variable')
+  const any = imported(...least, asked, 'SAML_PROXY_AUTHORIZE_VALUES=ops,o*,x*')
+  t.same([any.isComplete, any.found.access], [false, [{ path: '/', allow: [{ groups: ['ops'] }] }]])
+  const users = imported(
+    ...least,
+    ...['SAML_PROXY_AUTHORIZE_ATTRIBUTE=users', 'SAML_PROXY_AUTHORIZE_VALUES=root'],
+  )
+  t.same(users.found.access, [{ path: '/', allow: [{ attribute1: ['root'] }] }], 'no subject')
+  const odd = imported(...least, 'SAML_PROXY_NAME_ID_FORMAT=constructor')
+  t.equal(odd.found.saml.nameIDFormat, 'constructor')
   const visitors = imported(...least, 'SAML_PROXY_INITIATE_SESSION_PATH=/login')
   t.notOk(visitors.found.access, 'no path is opened to visitors')
   t.match(visitors.text, /# SAML_PROXY_INITIATE_SESSION_PATH: visitors would pass/)
@@ -149,4 +171,20 @@ t.test('the command writes it, and ends with 1 while something is missing', asyn
   t.match(await run(file), { code: 1, stdout: /^# to fix: no IdP metadata source set/m })
   t.match(await run(), { code: 2, stderr: /name the file/ })
   t.match(await run('/nowhere/env'), { code: 2, stderr: /there is no such file/ })
+})
+
+t.test('a file that is made to take long takes no longer than others', async t => {
+  for (const text of [
+    '\n',
+    ' \n',
+    '"',
+    'name: SAML_PROXY_A\n\n\n',
+    'SAML_PROXY_A=a ',
+    'SAML_PROXY_',
+  ]) {
+    const time = await cpuTimeOf(() =>
+      variablesIn(`SAML_PROXY_A=a${text.repeat(300_000 / text.length)}x`),
+    )
+    t.ok(time < 3000, `${JSON.stringify(text)}: ${time} ms`)
+  }
 })

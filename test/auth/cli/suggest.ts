@@ -14,6 +14,7 @@ import { packageRoot } from '../../../lib/package.ts'
 import { seeded } from '../../fixtures/chance/seeded-random.ts'
 import { domain, gatewayConfig } from '../../fixtures/gateway/gateway.ts'
 import { attempt } from '../../fixtures/process/command.ts'
+import { cpuTimeOf } from '../../fixtures/time/cpu-time.ts'
 
 t.setTimeout(300_000)
 
@@ -213,6 +214,10 @@ t.test('what no rule can allow, or what the log does not say, is left out and na
       { who: 'a*', groups: ['*'], path: '/all' },
       { who: undefined, groups: [], path: '/open' },
     ]),
+    ...[403, 404].map(status => {
+      const [line = ''] = logOf([{ ...ada, path: '/admin/' }]).slice(-1)
+      return JSON.stringify({ ...JSON.parse(line), status })
+    }),
     JSON.stringify({
       ...{ method: 'GET', target: `${domain}/b`, user: 'eve', outcome: 'forwarded' },
       ...{ because: 'session', message: 'request' },
@@ -222,7 +227,8 @@ t.test('what no rule can allow, or what the log does not say, is left out and na
   t.same(access, [{ path: '/a', allow: [{ groups: 'ops' }] }])
   for (const why of [
     '2 requests for paths that no rule can name',
-    '1 requests of people whose names have a *',
+    '1 requests of people whom no rule can name',
+    '2 requests that the application refused',
     '1 requests of visitors: keep the rules that allow anyone',
     '1 requests whose login with its groups (log.groups) is not in the log',
   ]) {
@@ -232,4 +238,39 @@ t.test('what no rule can allow, or what the log does not say, is left out and na
   t.match(without.text, /^# no login of the log has groups: set log\.groups: true/)
   t.same(without.access, [])
   t.end()
+})
+
+t.test('what an attacker could put into a log ends nothing, and is written as it is', t => {
+  const groups = ['', '*', 'a"\n  - path: "/', '\u202e\u{e0067}', '__proto__', '\ud800']
+  const uses = groups.map((group, i) => ({ who: `u${i}`, groups: [group], path: `/p${i}/` }))
+  const { access } = suggested([
+    ...logOf([...uses, { who: '', groups: [''], path: '/all' }]),
+    ...logOf([{ who: 'ada', groups: ['ops'], path: '/\ud800' }]),
+    ...['{', '{"message":"request"}', '[{}]', '{"message":"signed in","subject":"x"}', '\0{}}'],
+  ])
+  const allowed = access.flatMap(({ allow }) => allow)
+  const named = [...groups.slice(2).map(group => ({ groups: group })), { users: 'u0' }]
+  t.same(
+    new Set(allowed.map(each => JSON.stringify(each))),
+    new Set([...named, { users: 'u1' }].map(each => JSON.stringify(each))),
+  )
+  t.ok(configCheck('test')({ ...least, access }).ok)
+  const [login = '', request = ''] = logOf([{ who: 'ada', groups: ['ops'], path: '/a' }])
+  const target = 'http.example.org/a?to=https://x/admin/'
+  const led = suggested([login, JSON.stringify({ ...JSON.parse(request), target })])
+  t.same(led.access, [{ path: '/a', allow: [{ groups: 'ops' }] }], 'no query chooses the path')
+  t.end()
+})
+
+t.test('thousands of people whom no group has in common cost what their number costs', async t => {
+  for (const groupsOf of [() => [], (i: number) => [`g${i}`]]) {
+    const uses = Array.from({ length: 4000 }, (_, i) => {
+      return { who: `u${i}`, groups: groupsOf(i), path: '/' }
+    })
+    const lines = logOf(uses)
+    const time = await cpuTimeOf(() => {
+      t.match(suggested(lines).access, [{ path: '/', allow: { length: 4000 } }])
+    })
+    t.ok(time < 2500, `${time} ms`)
+  }
 })

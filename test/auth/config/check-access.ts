@@ -103,6 +103,18 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
     ],
     ['  - { path: /x/, allow: signed-in }\n  - { path: /x, allow: nobody }\n', /never reached/],
     [
+      '  - { path: /, allow: signed-in }\n  - { path: /x/, allow: [{ groups: ops }], enforce: watch }\n',
+      /access\[1\]: is never reached: rule 1/,
+    ],
+    [
+      '  - { path: /, allow: [{ groups: staff }], enforce: watch }\n  - { path: /x/, allow: [{ groups: ops }] }\n  - { path: /, allow: signed-in }\n',
+      /access\[1\]: does not stop people whom rule 1 allows/,
+    ],
+    [
+      '  - { path: /x, allow: signed-in, enforce: watch }\n  - { path: /x, allow: [{ groups: ops }] }\n',
+      /access\[1\]: does not stop people whom rule 1 allows/,
+    ],
+    [
       '  - { path: /x/, methods: [GET, POST], allow: signed-in }\n  - { path: /x/y, methods: [GET], allow: nobody }\n',
       /never reached/,
     ],
@@ -152,6 +164,8 @@ t.test('what is doubtful about rules is told, and stops nothing', t => {
     '  - { path: /x/, methods: [GET], allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
     '  - { path: /x, allow: signed-in }\n  - { path: /x/, allow: nobody }\n',
     '  - { path: /a, allow: nobody }\n',
+    '  - { path: /x/, allow: [{ groups: ops }], enforce: watch }\n  - { path: /x/, allow: [{ groups: staff }] }\n',
+    '  - { path: = /admin, allow: [{ groups: ops }] }\n  - { path: /, allow: signed-in }\n',
     '  - { path: /a, allow: [{ groups: ops }] }\n  - { path: /a/, allow: nobody }\n  - { path: /, allow: signed-in }\n',
     '  - { path: /robots.txt, allow: nobody }\n  - { path: /, allow: signed-in }\n',
     '  - { path: /a, methods: [POST], allow: nobody }\n  - { path: /, methods: [GET], allow: anyone }\n',

@@ -64,12 +64,21 @@ t.test('what is wrong is named', async t => {
     [{ ...tcp, trustedProxies: ['128.0.0.0/1'] }, /is a network of strangers/],
     [{ ...tcp, listenAddress: '127.0.0.1:8080' }, /is the same as proxy\.listenAddress/],
     [{ ...tcp, listenAddress: ':8080' }, /is the same as proxy\.listenAddress/],
+    [{ ...tcp, listenAddress: '0.0.0.0:8080' }, /is the same as proxy\.listenAddress/],
+    [{ ...tcp, listenAddress: '[::]:8080' }, /is the same as proxy\.listenAddress/],
     [{ ...unix, secretFile: '/no/such/file' }, /secretFile: \/no\/such\/file: /],
   ] as const) {
     t.match(told(check(forwardAuth), 'problems'), said)
   }
   const admin = { listenAddress: '127.0.0.1:9090' }
   t.match(told(check(tcp, admin), 'problems'), /is the same as admin\.listenAddress/)
+  const ofIPv4 = { ...tcp, listenAddress: '0.0.0.0:9090' }
+  const ofIPv6 = { listenAddress: '[::1]:9090' }
+  t.equal(
+    told(check(ofIPv4, ofIPv6), 'problems'),
+    '',
+    'one of IPv4 and one of IPv6 can share a port',
+  )
 })
 
 t.test('what is dangerous is named', async t => {

@@ -109,10 +109,18 @@ t.test('what is wrong is told with its place and the mend', t => {
     ['passthroughTokens: [{token: 0123456789abcdef}]', /has no name/],
     ['passthroughTokens: [{name: a, token: 0123456789abcdef, expires: soon}]', /a date such as/],
     ['identity: {attributes: [{name: User, from: [x]}]}', /taken by a field of our own/],
+    ['identity: {attributes: [{name: users, from: [x]}]}', /taken by a field of our own/],
+    ...['Probe', 'redirect', 'Edge-Secret'].map(name => {
+      const setting = `identity: {attributes: [{name: ${name}, from: [x]}]}`
+      return [setting, /taken by a field of our own/] as const
+    }),
     ['identity: {attributes: [{name: Email, from: [x]}]}', /field of the known attribute email/],
     ['identity: {attributes: [{name: subject-id, from: [x]}]}', /known attribute subjectId/],
     ['identity: {attributes: [{name: a}, {name: A}]}', /is the field of an earlier attribute, a/],
     ['admin: {listenAddress: 127.0.0.1:8080}', /same as proxy.listenAddress/],
+    ['admin: {listenAddress: 8080}', /same as proxy.listenAddress/],
+    ['admin: {listenAddress: 0.0.0.0:8080}', /same as proxy.listenAddress/],
+    ['admin: {listenAddress: "[::]:8080"}', /same as proxy.listenAddress/],
     ['passthroughPaths: [7]', /a path prefix such as/],
     ['  webSocketOrigins: [7]', /an origin such as/],
     ['  webSocketOrigins: [https://app.example.org/]', /without a slash at the end/],

@@ -103,6 +103,16 @@ const mistakes: readonly Mistake[] = [
     ['check', /nothing was asked/, /auth_request \/__authproxy\/check-by-nginx;/],
   ],
   [
+    'the field of a token passes',
+    ...(['nginx', protect] as const),
+    ['proxy_set_header X-Authproxy-Authorization "";', ''],
+    [
+      'identity',
+      /^a client's own X-Authproxy-Authorization reaches the application, which learns/,
+      /proxy_set_header X-Authproxy-Authorization "";/,
+    ],
+  ],
+  [
     'the check does not tell the method',
     ...(['nginx', site] as const),
     ['proxy_set_header X-Original-Method $request_method;', ''],

@@ -286,6 +286,7 @@ t.test('what does not go together is refused', t => {
     'X JWT',
     'X-JWT:',
     'X-JWT\r\nX-A',
+    ...['Authorization:', 'Authorization\r\n', 'X Goog IAP JWT Assertion', 'X--Authproxy-Identity'],
     '',
   ]
   for (const tokenField of [...framing, ...others, ...ours]) {

@@ -154,6 +154,9 @@ t.test(
       { ...own, 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'empty' },
       { ...own, 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'embed' },
       { ...own, 'Sec-Fetch-Mode': 'navigate', 'Sec-Purpose': 'prefetch;prerender' },
+      { Purpose: 'prefetch' },
+      { 'X-Moz': 'prefetch' },
+      { 'X-Purpose': 'preview' },
       {
         'Sec-Fetch-Site': 'cross-site',
         'Sec-Fetch-Mode': 'navigate',

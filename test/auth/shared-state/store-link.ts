@@ -42,6 +42,7 @@ t.test('a store that answers is here', async t => {
   t.equal(link.problem, undefined)
   store.answers.set('GET', () => resp('value'))
   t.same(await link.ask(['GET', 'a']), { ok: true, answer: 'value' })
+  t.equal(link.unanswered, 0)
   t.match(log.lines, [{ message: 'connected to the shared store' }])
 })
 
@@ -60,6 +61,7 @@ t.test('a store that hangs: the question is answered in 50 ms, the next one at o
   const before = store.commands.length
   t.same(await link.ask(['EVAL', 'x', '0']), { ok: false, because: 'away' }, 'without any time')
   t.equal(store.commands.length, before, 'and without a question')
+  t.equal(link.unanswered, 2)
   clock.advance(LONGEST)
   await until(() => link.state === 'away')
   t.match(link.problem, /EVAL has had no answer for 2000 ms|PEXPIRE has had no answer/)

@@ -55,7 +55,11 @@ export function checkAccess(
     }
     const before = hiddenBy(rule, rules)
     if (before !== undefined) {
-      warn(at(), `is never reached: rule ${before + 1} decides about all its requests; move it up`)
+      const text =
+        rules[before]?.watched === rule.watched || rule.watched
+          ? `is never reached: rule ${before + 1} decides about all its requests`
+          : `does not stop people whom rule ${before + 1} allows: they pass at once, although it is only watched`
+      warn(at(), `${text}; move it up`)
     }
     const below = before === undefined ? openBelow(rule, rules) : undefined
     if (below !== undefined) {
@@ -147,10 +151,15 @@ export function nearestAttribute(name: string, known: readonly string[]): string
     : `did you mean ${near}?`
 }
 
-/** The index of an earlier rule that decides on everything a rule is for. */
+/**
+ * The index of an earlier rule that decides on everything a rule is for. A watched one leaves to an enforced rule whom it refuses; that is
+ * how a narrower rule is tried out, so it counts when it is for other paths as well, or allows more people.
+ */
 function hiddenBy(own: Rule, rules: readonly Rule[]): number | undefined {
   const found = rules.slice(0, rules.indexOf(own)).findIndex(other => {
-    return other.watched === own.watched && decidesAll(other, own)
+    if (!decidesAll(other, own)) return false
+    if (own.watched || !other.watched) return true
+    return !coversRule(own.place, other.place) || width(other.allow) > width(own.allow)
   })
   return found === -1 ? undefined : found
 }
@@ -166,7 +175,7 @@ function decidesAll({ place, methods }: Rule, own: Rule): boolean {
  * last name has a dot is taken for a file, which has nothing below it.
  */
 function openBelow(own: Rule, rules: readonly Rule[]): number | undefined {
-  if (own.path.endsWith('/') || /\.[^/]*$/.test(own.path)) return undefined
+  if (/^=|\/$|\.[^/]*$/.test(own.path)) return undefined
   const below = pathRule(`${own.path}/`)
   const decides = rules.findIndex(({ place, methods }) => {
     const both =

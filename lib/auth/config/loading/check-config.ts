@@ -8,6 +8,7 @@ import { defaultPort, parseAuthority, type TargetUri } from '../../../http/messa
 import type { ListenAddress } from '../../../http/server/listen.ts'
 import { isLoopback, isPublicAddress } from '../../../ip.ts'
 import { isSameField } from '../../access/foreign-names.ts'
+import { isOwnName } from '../../access/own-fields.ts'
 import { claims } from '../claims.ts'
 import { fieldNames, type NamedField, type NameSet } from '../field-names.ts'
 import type { SettingValues } from '../settings.ts'
@@ -31,7 +32,7 @@ export function crossCheck(values: SettingValues): Remarks {
       'leads back to proxy.listenAddress, so every request would run in a circle; name the address of the backend',
     )
   }
-  if (admin.listenAddress !== undefined && same(admin.listenAddress, listenAddress)) {
+  if (admin.listenAddress !== undefined && collide(admin.listenAddress, listenAddress)) {
     wrong(['admin', 'listenAddress'], 'is the same as proxy.listenAddress; take another port')
   }
   const names = values.passthroughTokens.map(({ name }) => name)
@@ -132,7 +133,8 @@ const TOKEN_PLACES = ['sha256', 'token', 'sha256File', 'tokenFile'] as const
 /** The earlier attribute with the same name except for case. Field names ignore case, so the two would share one field. */
 function takenBy(name: string, earlier: readonly string[]): string | undefined {
   const low = name.toLowerCase()
-  if (RESERVED.includes(low)) return 'is taken by a field of our own; choose another'
+  // Rules have a member `users` beside the attributes.
+  if (isOwnName(name) || low === 'users') return 'is taken by a field of our own; choose another'
   const known = claims.find(claim =>
     [claim.name, claim.field].some(each => each.toLowerCase() === low),
   )
@@ -143,11 +145,6 @@ function takenBy(name: string, earlier: readonly string[]): string | undefined {
   return same === undefined ? undefined : `is the field of an earlier attribute, ${same}, as well`
 }
 
-const RESERVED = [
-  ...['user', 'instance-id', 'authorization', 'omitted', 'request-id', 'login', 'domain'],
-  ...['groups-overage', 'identity'],
-]
-
 function isPublicOrigin(target: TargetUri, domain: string): boolean {
   const own = parseAuthority(domain, defaultPort('https'))
   return !('problem' in own) && target.host === own.host && target.port === own.port
@@ -157,14 +154,25 @@ function isPublicOrigin(target: TargetUri, domain: string): boolean {
 function reaches(target: TargetUri, { address, port }: ListenAddress): boolean {
   if (port === 0 || target.port !== port) return false
   const loopback = ['localhost', '::1'].includes(target.host) || /^127\./.test(target.host)
-  const everywhere = address === undefined || address === '0.0.0.0' || address === '::'
   if (target.host === address) return true
-  if (everywhere) return loopback
+  if (isEverywhere(address)) return loopback
   return loopback && (address === '127.0.0.1' || address === '::1') && target.host === 'localhost'
 }
 
-function same(a: ListenAddress, b: ListenAddress): boolean {
-  return a.port !== 0 && a.port === b.port && a.address === b.address
+/** Whether two listeners would use the same address and port. */
+function collide(a: ListenAddress, b: ListenAddress): boolean {
+  if (a.port === 0 || a.port !== b.port) return false
+  return covers(a.address, b.address) || covers(b.address, a.address)
+}
+
+/** Whether a listener at this address uses the other one as well. At `0.0.0.0` it uses none of IPv6. */
+function covers(address: string | undefined, other: string | undefined): boolean {
+  if (address === '0.0.0.0') return !other?.includes(':')
+  return isEverywhere(address) || address === other
+}
+
+function isEverywhere(address: string | undefined): boolean {
+  return address === undefined || address === '0.0.0.0' || address === '::'
 }
 
 type Chosen = NameSet | NamedField
@@ -266,12 +274,6 @@ function checkForwardAuth(
       'is open to the network without a secret: set forwardAuth.secretFile, so that only the edge can ask',
     )
   }
-}
-
-/** Whether two listeners would use the same address and port. A listener without an address uses every address. */
-function collide(a: ListenAddress, b: ListenAddress): boolean {
-  if (a.port === 0 || a.port !== b.port) return false
-  return a.address === undefined || b.address === undefined || a.address === b.address
 }
 
 /** Checks the shared store. */

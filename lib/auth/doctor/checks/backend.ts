@@ -10,6 +10,7 @@ import { Fields } from '../../../http/message/field.ts'
 import { formatUri } from '../../../http/message/target.ts'
 import { forwardingFields } from '../../../http/proxy/forwarded.ts'
 import { instanceField } from '../../access/instance-id.ts'
+import { ownField } from '../../access/own-fields.ts'
 import { targetAuthorities } from '../../backend/backend.ts'
 import { readBackendCredential } from '../../backend/backend-credential.ts'
 import { endOf, readClientIdentity } from '../../backend/client-identity.ts'
@@ -75,7 +76,7 @@ async function probeWith(
 }
 
 /** A field of our own, so that no application takes its value for a user. */
-const TRIAL_FIELD = 'X-Authproxy-Doctor'
+const TRIAL_FIELD = ownField('Doctor')
 
 /**
  * Whether the application takes names beyond ASCII, in requests and in those that open a WebSocket. Some servers of WebSockets read fields

@@ -4,14 +4,15 @@
  *
  * Probes take the way of the application up to `probePath`, where the edge leads them to the gateway listener (probe/probe.ts).
  */
-import { Fields } from '../../../http/message/field.ts'
+import { Fields, sameName } from '../../../http/message/field.ts'
 import { pathAndQuery } from '../../../http/message/target.ts'
 import { type Family, foreignNames, isSameField, treatments } from '../../access/foreign-names.ts'
+import { tokenField } from '../../access/passthrough.ts'
 import type { Config } from '../../config/config.ts'
 import { type Edge, edges } from '../../config/setting-forward-auth.ts'
 import { contracts, isSource } from '../../forward-auth/contract.ts'
 import { probedIdentity } from '../../forward-auth/probed-checks.ts'
-import { identityFieldNames } from '../../identity/identity-fields.ts'
+import { checkedFieldNames } from '../../identity/session-identity.ts'
 import { oddPath, probePath, redirectedPath, type SeenCheck } from '../../probe/probe.ts'
 import { sessionCookie } from '../../session/cookie.ts'
 import {
@@ -138,9 +139,9 @@ const page = oncePerExamination((of: Examination) => {
 })
 
 /** The names of the fields that the edge has to take from the check. */
-function namesOf({ identityFields, identityToken, backendCredential }: Config): readonly string[] {
-  const credential = backendCredential === undefined ? [] : [backendCredential.field]
-  return [...identityFieldNames(identityFields, identityToken?.field), ...credential]
+function namesOf(config: Config): readonly string[] {
+  const { backendCredential: named } = config
+  return [...checkedFieldNames(config), ...(named === undefined ? [] : [named.field])]
 }
 
 /** Is there a check before the application? */
@@ -181,10 +182,20 @@ async function identity(of: Examination, { edge }: ForwardAuth): Promise<Answer>
     const [, name = line, value = ''] = /^([^:]*): (.*)$/.exec(line) ?? []
     return { name, value }
   })
-  const names = namesOf(of.config).filter(name => name !== 'Authorization')
+  // An edge may drop the token's field, because the check leaves it empty.
+  const names = namesOf(of.config).filter(name => !['Authorization', tokenField].includes(name))
   const isPlain = (name: string) => names.some(known => known.toLowerCase() === name.toLowerCase())
-  const claims = lines.filter(({ value }) => value.includes(CLAIM)).map(({ name }) => name)
+  const claimed = lines.filter(({ value }) => value.includes(CLAIM)).map(({ name }) => name)
+  const claims = claimed.filter(name => !sameName(name, tokenField))
   const findings: Finding[] = []
+  if (claims.length < claimed.length) {
+    findings.push(
+      wrongFinding(
+        `a client's own ${tokenField} reaches the application, which learns the tokens of programs`,
+        LINES[edge].drop(tokenField),
+      ),
+    )
+  }
   const plain = claims.filter(isPlain)
   if (plain.length > 0) {
     findings.push(

@@ -18,16 +18,22 @@ const codeNames: Readonly<Record<string, string>> = {
   ...{ '20.04': 'focal', '22.04': 'jammy', '24.04': 'noble', '26.04': 'resolute' },
 }
 
-/** The most ranges that are made of those of several releases. */
+/** The distribution of a release by its code name; undefined when it has none of those. */
+export function distributionOf(codeName: string | undefined): string | undefined {
+  const [number] = Object.entries(codeNames).find(([, name]) => name === codeName) ?? []
+  return number && (number.includes('.') ? 'Ubuntu' : 'Debian')
+}
+
+/** The most releases of which ranges are made, and the most ranges. */
+const mostReleases = 100
 const mostRanges = 10_000
 
 /** The rows of advisories; undefined when the value is none. What makes no sense in them is left out. */
 export function advisoryRows(value: unknown): readonly DenyRow[] | undefined {
-  const listed = isRecord(value) ? (value['vulns'] ?? [value]) : value
-  const first = Array.isArray(listed) ? listed[0] : undefined
-  if (isRecord(first) && Array.isArray(first['affected']) && Array.isArray(listed)) {
-    return listed.filter(isRecord).flatMap(osvRows)
-  }
+  const { vulns } = isRecord(value) ? value : {}
+  const listed = [vulns ?? value].flat().filter(isRecord)
+  if (Array.isArray(vulns) || listed.some(one => Array.isArray(one['affected'])))
+    return listed.flatMap(osvRows)
   const [, vulnerabilities] = membersOf(value)[0] ?? []
   const [, one] = membersOf(vulnerabilities)[0] ?? []
   return isRecord(value) && isRecord(one) && isRecord(one['releases'])
@@ -39,18 +45,24 @@ type Releases = ReadonlyMap<string, readonly VersionRange[]>
 
 function osvRows({ id, summary, details, affected, withdrawn }: JsonObject): readonly DenyRow[] {
   if (!Array.isArray(affected) || withdrawn !== undefined) return []
-  const packages = new Map<string, Map<string, readonly VersionRange[]>>()
+  const packages = new Map<string, Map<string, VersionRange[]>>()
   for (const one of affected.filter(isRecord)) {
     const { ecosystem, name } = isRecord(one['package']) ? one['package'] : {}
     const [system, ...parts] = String(ecosystem).split(':')
     if ((system !== 'Debian' && system !== 'Ubuntu') || typeof name !== 'string') continue
     const number = parts.find(part => /^\d/.test(part)) ?? ''
-    const releases = packages.get(name) ?? new Map()
     const release = codeNames[number] ?? number
-    packages.set(name, releases.set(release, [...(releases.get(release) ?? []), ...osvRanges(one)]))
+    const place = `${system}:${name}`
+    const releases = packages.get(place) ?? new Map<string, VersionRange[]>()
+    const ranges = releases.get(release) ?? []
+    for (const range of osvRanges(one)) ranges.push(range)
+    packages.set(place, releases.set(release, ranges))
   }
   const text = [id, summary ?? details].filter(part => typeof part === 'string').join(': ')
-  return [...packages].flatMap(([name, releases]) => rowOf(name, releases, text))
+  return [...packages].flatMap(([place, releases]) => {
+    const [system = '', name = ''] = place.split(':')
+    return rowOf({ package: name, distribution: system, reason: text }, releases)
+  })
 }
 
 function osvRanges({ ranges, versions }: JsonObject): readonly VersionRange[] {
@@ -88,7 +100,7 @@ function trackerRows(tracker: JsonObject): readonly DenyRow[] {
         return [release, status === 'open' ? [[]] : resolved] as const
       })
       const text = typeof description === 'string' ? `${id}: ${description}` : id
-      return rowOf(name, new Map(ranges), text)
+      return rowOf({ package: name, distribution: 'Debian', reason: text }, new Map(ranges))
     }),
   )
 }
@@ -98,12 +110,20 @@ function membersOf(value: unknown): ReadonlyArray<[string, unknown]> {
 }
 
 /** The row of one package; none when no release of it is affected. */
-function rowOf(name: string, byRelease: Releases, reason: string): readonly DenyRow[] {
-  const affected = [...byRelease.values()].filter(ranges => ranges.length > 0)
+function rowOf(
+  row: Pick<DenyRow, 'package' | 'distribution' | 'reason'>,
+  byRelease: Releases,
+): readonly DenyRow[] {
+  const all = [...byRelease.values()].filter(ranges => ranges.length > 0)
+  const affected = all.slice(0, mostReleases)
   if (affected.length === 0) return []
   // The ranges that all of these releases have in common. When those are too many, the first releases decide.
   const ranges = affected.reduce((all, next) =>
     all.length * next.length > mostRanges ? all : all.flatMap(a => next.map(b => [...a, ...b])),
   )
-  return [{ package: name, source: true, ranges, byRelease, reason: reason.slice(0, 200) }]
+  const reason = row.reason
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, 200)
+  return [{ ...row, source: true, ranges, byRelease, reason }]
 }

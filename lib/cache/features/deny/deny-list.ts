@@ -14,11 +14,13 @@ import { repeat } from '../../../async/repeat.ts'
 import { answerOfThread } from '../../../async/thread.ts'
 import { explainError, Failure } from '../../../errors.ts'
 import { settledLook } from '../../../files/settled-files.ts'
+import { formatUri } from '../../../http/message/target.ts'
 import { recentEntries } from '../../../recent.ts'
 import { stanzas } from '../../archive/deb822.ts'
 import { decompress } from '../../archive/decompress.ts'
-import { type NamedPackage, packageNamed } from '../../archive/package-file.ts'
-import { decodedUrl } from '../../archive/path.ts'
+import { readPath } from '../../archive/listed-file.ts'
+import { packageNamed } from '../../archive/package-file.ts'
+import { classify, decodedUrl } from '../../archive/path.ts'
 import { indexChoices } from '../../archive/suite-layout.ts'
 import type { RefuseFile } from '../../decide/decide.ts'
 import type { Refusal } from '../../policy/policy.ts'
@@ -27,7 +29,9 @@ import { Layout } from '../../store/disk/disk.ts'
 import type { Claim, Generation } from '../../suites/generation.ts'
 import { groupsOf } from '../../suites/past-names.ts'
 import type { Core } from '../feature.ts'
-import { type DenyRow, isWithin, mayBeWithin } from './row.ts'
+import { distributionOf } from './advisories.ts'
+import { type PackageFacts, plainUri } from './plain.ts'
+import { comparedVersion, type DenyRow, isWithin, mayBeWithin } from './row.ts'
 import { type DenyRows, readDenyFiles } from './rows.ts'
 
 type DenyParts = Pick<Core, 'rules' | 'suites' | 'clock' | 'cacheDirectory'> & {
@@ -41,15 +45,23 @@ const longestReading: Milliseconds = 60_000
 const longestLookUp: Milliseconds = 20_000
 const mostLookedUp = 20
 
+/** A file that rows may deny. */
+interface Suspect {
+  readonly named: PackageFacts
+  readonly rows: readonly DenyRow[]
+}
+
 export class DenyList {
   readonly #parts: DenyParts
   readonly #closing = new AbortController()
   #rows: readonly DenyRow[] = []
   #byName: ReadonlyMap<string, readonly DenyRow[]> = new Map()
   /** The rows that may deny a file. */
-  #ofFiles = new WeakMap<FileDestination, readonly DenyRow[]>()
-  /** The versions of listed packages by the paths of their files, for a Release file. */
-  readonly #versions = recentEntries<string, Promise<ReadonlyMap<string, string>>>(mostLookedUp)
+  #ofFiles = new WeakMap<FileDestination, Suspect | 'none'>()
+  /** The listed packages by the paths of their files, for a Release file. */
+  readonly #packages = recentEntries<string, Promise<ReadonlyMap<string, PackageFacts>>>(
+    mostLookedUp,
+  )
   /** What is wrong with the files now. */
   problem: string | undefined
   #reading: Promise<void> = Promise.resolve()
@@ -84,89 +96,102 @@ export class DenyList {
   }
 
   readonly refuse: RefuseFile = file => {
-    let found = this.#ofFiles.get(file)
-    if (found === undefined) {
-      found = this.#rowsOf(packageNamed(file.uri.path))
-      this.#ofFiles.set(file, found)
-    }
-    const rows = found.length === 0 ? found : found.filter(this.#isInForce)
-    const named = rows.length === 0 ? undefined : packageNamed(file.uri.path)
-    if (named === undefined) return undefined
-    const certain = rows.find(
-      ({ byRelease, ranges }) =>
-        byRelease === undefined && mayBeWithin(named.version, ranges) === true,
-    )
-    return certain === undefined
-      ? this.#judge(file, named, rows)
-      : refusalBy(certain, named, named.version)
+    const suspect = this.#ofFiles.get(file) ?? this.#suspect(packageNamed(plainUri(file.uri).path))
+    this.#ofFiles.set(file, suspect)
+    return suspect === 'none' ? undefined : this.#judge(file, suspect)
+  }
+
+  #suspect(named: PackageFacts | undefined): Suspect | 'none' {
+    if (named === undefined || this.#rows.length === 0) return 'none'
+    const rows = this.#rowsOf(named)
+    // A name without a version may be that of any package.
+    return rows.length === 0 && named.version !== undefined ? 'none' : { named, rows }
   }
 
   readonly #isInForce = ({ until = Number.POSITIVE_INFINITY }: DenyRow): boolean =>
     this.#parts.clock.now() < until
 
-  #rowsOf(named: NamedPackage | undefined): readonly DenyRow[] {
-    if (named === undefined) return []
-    const { name, directory, version, architecture } = named
+  #rowsOf(named: PackageFacts): readonly DenyRow[] {
+    const { name, directory, architecture } = named
     return [...new Set([name, directory])]
       .flatMap(listed => this.#byName.get(listed) ?? [])
-      .filter(
-        ({ source, architecture: only = architecture, ranges, byRelease, ...row }) =>
+      .filter(row => {
+        const { source, architecture: only = architecture, ranges, byRelease } = row
+        const all = [ranges, ...(byRelease?.values() ?? [])].flat()
+        return (
           row.package === (source ? directory : name) &&
-          only === architecture &&
-          mayBeWithin(version, [ranges, ...(byRelease?.values() ?? [])].flat()) !== false,
-      )
+          (architecture === '' || only === architecture) &&
+          mayBeWithin(comparedVersion(row, named), all) !== false
+        )
+      })
   }
 
   /** Decides by what the suites know of the file. */
-  async #judge(
-    { key, archive }: FileDestination,
-    named: NamedPackage,
-    rows: readonly DenyRow[],
-  ): Promise<Refusal | undefined> {
+  async #judge({ uri }: FileDestination, { named, rows }: Suspect): Promise<Refusal | undefined> {
+    const plain = plainUri(uri)
+    const [key, archive] = [formatUri(plain), classify(plain.path)]
     const client = { address: '', port: 0 }
     const must = await this.#parts.suites.mustBe({ key, archive, client, stored: undefined })
     const claim = must.claim ?? (await must.awaited)
-    for (const row of rows) {
-      const ranges = row.byRelease?.get(releaseOf(claim) ?? '') ?? row.ranges
-      let [is, version] = [mayBeWithin(named.version, ranges), named.version]
+    const release = releaseOf(claim)
+    const distribution = distributionOf(release)
+    const found = named.version === undefined ? await this.#inIndex(claim, key) : undefined
+    const about = found ?? named
+    for (const row of found === undefined ? rows : this.#rowsOf(found)) {
+      const isElsewhere =
+        row.distribution !== undefined && row.distribution !== (distribution ?? row.distribution)
+      if (isElsewhere || !this.#isInForce(row)) continue
+      const ranges = row.byRelease?.get(release ?? '') ?? row.ranges
+      let [is, version] = [mayBeWithin(comparedVersion(row, about), ranges), about.version]
       if (is === 'unknown') {
-        version = claim && (await this.#versionIn(claim, key))
-        is = version === undefined || isWithin(version, ranges)
+        const whole = await this.#inIndex(claim, key)
+        version = whole?.version
+        is = whole === undefined || isWithin(comparedVersion(row, whole) ?? '', ranges)
       }
-      if (is) return refusalBy(row, named, version)
+      if (is) return refusalBy(row, about, version)
     }
     return undefined
   }
 
-  /** The version of a package file that the indexes of its suite name; undefined when they cannot be read in time. */
-  async #versionIn({ generation }: Claim, key: string): Promise<string | undefined> {
+  /** What the indexes of its suite say of the package in a file; undefined when it is not listed, or they cannot be read in time. */
+  async #inIndex(claim: Claim | undefined, key: string): Promise<PackageFacts | undefined> {
+    if (claim === undefined) return undefined
+    const { generation } = claim
     const { clock, log } = this.#parts
     const { digest } = generation.release
-    const reading = this.#versions.get(digest) ?? this.#readVersions(generation)
-    this.#versions.set(digest, reading)
+    const reading = this.#packages.get(digest) ?? this.#readPackages(generation)
+    this.#packages.set(digest, reading)
     const url = decodedUrl(key) ?? ''
     try {
-      const versions = (await resultInTime(reading, clock, longestLookUp)) ?? []
-      return [...versions].find(([path]) => url.endsWith(`/${path}`))?.[1]
+      const packages = (await resultInTime(reading, clock, longestLookUp)) ?? []
+      return [...packages].find(([path]) => url.endsWith(`/${path}`))?.[1]
     } catch (error) {
-      this.#versions.delete(digest)
+      this.#packages.delete(digest)
       log.warn('cannot read the versions of denied packages', { because: explainError(error) })
       return undefined
     }
   }
 
-  async #readVersions({ contents }: Generation): Promise<ReadonlyMap<string, string>> {
+  async #readPackages({ contents }: Generation): Promise<ReadonlyMap<string, PackageFacts>> {
     const layout = new Layout(this.#parts.cacheDirectory)
-    const found = new Map<string, string>()
+    const found = new Map<string, PackageFacts>()
     for (const [index] of indexChoices(contents)) {
-      if (index?.kind !== 'Packages') continue
+      if (index === undefined) continue
+      const ofSources = index.kind === 'Sources'
       const unpacked = decompress(createReadStream(layout.blob(index.digest)))
       for await (const { fields } of stanzas(unpacked, { wanted })) {
-        const [name = '', source = name] = [fields.get('package'), fields.get('source')]
-        const [path, version] = [fields.get('filename'), fields.get('version')]
+        const field = (name: string): string => fields.get(name) ?? ''
+        const [name, version] = [field('package'), field('version')]
+        const listed = field('checksums-sha256') || field('files')
+        const file = ofSources
+          ? `${field('directory')}/${/\S+\.dsc$/m.exec(listed)?.[0]}`
+          : field('filename')
         // `Source: name (version)` is that of a package whose source has another version.
-        const isListed = this.#byName.has(name) || this.#byName.has(source.split(' ')[0] ?? '')
-        if (isListed && path !== undefined && version !== undefined) found.set(path, version)
+        const [directory = ''] = (field('source') || name).split(' ')
+        const architecture = ofSources ? 'source' : field('architecture')
+        const isListed = this.#byName.has(name) || this.#byName.has(directory)
+        const path = isListed && version !== '' ? readPath(file) : undefined
+        if (path !== undefined) found.set(path, { name, version, directory, architecture })
       }
     }
     return found
@@ -195,11 +220,14 @@ export class DenyList {
     this.#rows = rows
     this.#byName = groupsOf(rows, row => row.package)
     this.#ofFiles = new WeakMap()
-    this.#versions.clear()
+    this.#packages.clear()
   }
 }
 
-const wanted = ['Package', 'Source', 'Version', 'Filename']
+const wanted = [
+  ...['Package', 'Source', 'Version', 'Architecture', 'Filename', 'Directory', 'Files'],
+  'Checksums-Sha256',
+]
 
 /** The code name of the release that a suite belongs to, such as `bookworm` for `bookworm-security`. */
 function releaseOf(claim: Claim | undefined): string | undefined {
@@ -207,7 +235,7 @@ function releaseOf(claim: Claim | undefined): string | undefined {
   return name === 'unstable' ? 'sid' : name
 }
 
-function refusalBy({ reason }: DenyRow, named: NamedPackage, version: string | undefined): Refusal {
+function refusalBy({ reason }: DenyRow, named: PackageFacts, version: string | undefined): Refusal {
   const what = [named.name, version ?? named.version ?? ''].join(' ').trim()
   const unsure =
     version === undefined ? ' (its version is not known, so it may be another one)' : ''

@@ -6,8 +6,9 @@
  *
  *     1795953600 192.0.2.17 xz-utils/xz-utils_5.6.0-0.2_amd64.deb
  *
- * Lines are appended once a second, so that a crash loses those of a second, and may leave a part of a line, which does not count. Files
- * of more than `days` days ago are deleted, and the oldest ones when all have more than `mostBytes`.
+ * Lines are appended once a second, so that a crash loses those of a second. It may leave a part of a line, as may a full disk, so each
+ * line begins with the line end of the one before. Files of more than `days` days ago are deleted, and the oldest ones when all would have
+ * more than `mostBytes`. A day that has so many alone takes no more lines.
  */
 import { createReadStream } from 'node:fs'
 import { appendFile, mkdir, readdir, rm, stat } from 'node:fs/promises'
@@ -17,7 +18,11 @@ import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { explainError, valueUnlessMissing } from '../../../errors.ts'
 import type { Exchange } from '../../../http/message/message.ts'
+import { parseUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
+import { recentEntries } from '../../../recent.ts'
+import { packageNamed } from '../../archive/package-file.ts'
+import { plainUri } from './plain.ts'
 
 interface RecordParts {
   readonly cacheDirectory: string
@@ -34,10 +39,11 @@ const most = 50_000
 
 export class GivenRecord {
   readonly #parts: RecordParts
-  /** The clients that are noted for a key. */
-  readonly #seen = new Map<string, Set<string>>()
-  #seenClients = 0
+  /** The keys and clients that are noted. */
+  readonly #seen = recentEntries<string, true>(most)
   readonly #lines: string[] = []
+  /** The bytes of all files. */
+  #bytes = 0
   /** The file of the day, and whether it is recorded, for which old files were last deleted. */
   #tidied = ''
   #failing = false
@@ -51,23 +57,19 @@ export class GivenRecord {
 
   /** Notes a package that was sent whole, or a part of it, which may be its end. */
   note({ request, response: { status, facts = {} }, complete }: Exchange): void {
-    const { kind, key, outcome } = facts
+    const { key, outcome } = facts
     const { address } = request.client
-    if (kind !== 'pool' || typeof key !== 'string' || request.method !== 'GET') return
-    const seen = this.#seen.get(key) ?? new Set()
-    if (seen.has(address) || this.#lines.length >= most || !this.#parts.isOn()) return
+    if (typeof key !== 'string' || request.method !== 'GET') return
+    const seen = `${address} ${key}`
+    if (this.#seen.get(seen) || this.#lines.length >= most || !this.#parts.isOn()) return
     const wasSent = status === 206 || (status === 200 && complete)
     if (!wasSent || (outcome !== 'hit' && outcome !== 'miss')) return
-    if (this.#seenClients >= most) this.#forget()
-    this.#seenClients += 1
-    this.#seen.set(key, seen.add(address))
-    const [tail] = /[^/?]*\/[^/?]*(?=$|\?)/.exec(key) ?? []
-    this.#lines.push(`${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}\n`)
-  }
-
-  #forget(): void {
-    this.#seen.clear()
-    this.#seenClients = 0
+    const uri = /deb|dsc/.test(key) ? parseUri(key) : { problem: 'no package' }
+    if ('problem' in uri) return
+    const tail = plainUri(uri).path.split('/').slice(-2).join('/')
+    if (packageNamed(tail) === undefined) return
+    this.#seen.set(seen, true)
+    this.#lines.push(`\n${Math.floor(this.#parts.clock.now() / 1000)} ${address || '-'} ${tail}`)
   }
 
   /** Writes the lines that wait. Those that cannot be written wait on. Never rejects. */
@@ -89,34 +91,40 @@ export class GivenRecord {
   async #write(): Promise<void> {
     const { clock, isOn, cacheDirectory } = this.#parts
     const directory = join(cacheDirectory, directoryName)
-    const path = join(directory, fileName(clock.now()))
-    const tidied = `${path} ${isOn()}`
+    const today = fileName(clock.now())
+    const tidied = `${today} ${isOn()}`
     const isNew = tidied !== this.#tidied
-    if (isNew) this.#forget()
+    if (isNew && !this.#failing) this.#seen.clear()
     if (!isOn()) {
       this.#lines.length = 0
       if (isNew) await rm(directory, { recursive: true, force: true })
     } else if (isNew || this.#lines.length > 0) {
-      if (isNew) await removeOld(directory, clock.now())
       await mkdir(directory, { recursive: true, mode: 0o700 })
       const { length } = this.#lines
-      // The line end completes what a crash may have left.
-      await appendFile(path, (isNew ? '\n' : '') + this.#lines.join(''), { mode: 0o600 })
+      const text = this.#lines.join('')
+      const room = mostBytes - text.length
+      if (isNew || this.#bytes > room) this.#bytes = await removeOld(directory, clock.now(), room)
+      if (this.#bytes > room) throw new Error(`${today} is full`)
+      await appendFile(join(directory, today), text, { mode: 0o600 })
+      this.#bytes += text.length
       this.#lines.splice(0, length)
     }
     this.#tidied = tidied
   }
 }
 
-/** Deletes files of too many days ago, and the oldest of too many bytes. */
-async function removeOld(directory: string, now: Milliseconds): Promise<void> {
-  const first = fileName(now - days * day)
-  let bytes = 0
+/** Deletes files of too many days ago, and the oldest of those that have too many bytes. Answers the bytes of the others. */
+async function removeOld(directory: string, now: Milliseconds, room: number): Promise<number> {
+  const [first, today] = [fileName(now - days * day), fileName(now)]
+  let [bytes, rest] = [0, 0]
   for (const name of await recordFiles(directory)) {
     const path = join(directory, name)
-    bytes += (await stat(path)).size
-    if (name < first || bytes > mostBytes) await rm(path, { force: true })
+    const { size } = await stat(path)
+    bytes += size
+    if (name < first || (bytes > room && name !== today)) await rm(path, { force: true })
+    else rest += size
   }
+  return rest
 }
 
 const directoryName = 'given'
@@ -128,9 +136,10 @@ function fileName(at: Milliseconds): string {
 
 /** The names of the files, the newest day first. */
 async function recordFiles(directory: string): Promise<readonly string[]> {
-  const names = (await valueUnlessMissing(readdir(directory))) ?? []
-  return names
-    .filter(name => name.endsWith(suffix))
+  const found = await valueUnlessMissing(readdir(directory, { withFileTypes: true }))
+  const files = (found ?? []).filter(one => one.isFile() && one.name.endsWith(suffix))
+  return files
+    .map(({ name }) => name)
     .sort()
     .reverse()
 }

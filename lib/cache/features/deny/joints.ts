@@ -31,8 +31,9 @@ export async function joints(core: Core): Promise<Joints> {
   }
 }
 
-/** The most rows on the cache page. */
+/** The most rows on the cache page, and the most ranges of one in words. */
 const mostShown = 100
+const mostVersions = 10
 
 function reportOf(list: DenyList, isSet: () => boolean): FeatureReport {
   const rowsText = () => countOf(list.rows.length, 'row')
@@ -63,9 +64,10 @@ function reportOf(list: DenyList, isSet: () => boolean): FeatureReport {
 }
 
 function rowText({ package: name, source, ranges, architecture, reason, until }: DenyRow): string {
-  const versions = ranges.map(range =>
-    range.map(({ relation, version }) => `${relation} ${version}`).join(', '),
-  )
+  const versions = ranges
+    .slice(0, mostVersions)
+    .map(range => range.map(({ relation, version }) => `${relation} ${version}`).join(', '))
+  if (ranges.length > mostVersions) versions.push('…')
   const end = until === undefined ? '' : ` (before ${new Date(until).toISOString().slice(0, 10)})`
   const what = [source && 'source', name, versions.join('; '), architecture].filter(Boolean)
   return `${what.join(' ')}: ${reason}${end}`

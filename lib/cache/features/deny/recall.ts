@@ -8,7 +8,7 @@ import { packageNamed } from '../../archive/package-file.ts'
 import { printComplaint } from '../../cli/base/terminal.ts'
 import type { Config } from '../../config/config.ts'
 import { type GivenPackage, givenPackages } from './given-record.ts'
-import { mayBeWithin, parseRange } from './row.ts'
+import { comparedVersion, mayBeWithin, parseRange } from './row.ts'
 
 /** Prints a line for each client, package file and day. `name` is that of a package, or of its source. */
 export async function recall(
@@ -32,7 +32,8 @@ export async function recall(
     first = Math.min(first ?? given.at, given.at)
     const named = packageNamed(given.file)
     if (named === undefined || (named.name !== name && named.directory !== name)) continue
-    if (mayBeWithin(named.version, [range]) !== false) found.push(given)
+    const version = comparedVersion({ source: named.name !== name }, named)
+    if (mayBeWithin(version, [range]) !== false) found.push(given)
   }
   found.sort((a, b) => (a.client === b.client ? a.at - b.at : a.client < b.client ? -1 : 1))
   if (json) {

@@ -26,6 +26,8 @@ import { type DenyRow, parseRange, type VersionRange } from './row.ts'
 export type DenyRows = { readonly rows: readonly DenyRow[] } | { readonly problem: string }
 
 const mostRows = 100_000
+/** The most ranges of a row. They are all compared when a client asks for a file. */
+const mostRanges = 10_000
 /** The bytes of the largest file: in YAML, and in JSON, which is read a hundred times as fast. */
 const mostBytes = { yaml: 4 * 1024 * 1024, json: 32 * 1024 * 1024 }
 
@@ -58,8 +60,14 @@ export async function readDenyFiles(paths: readonly string[]): Promise<DenyRows>
   for (const path of paths) {
     const found = await readDenyFile(path)
     if ('problem' in found) return found
+    if (rows.length + found.rows.length > mostRows)
+      return { problem: `${path}: more than ${mostRows} rows` }
+    const long = found.rows.find(({ ranges, byRelease = new Map() }) =>
+      [ranges, ...byRelease.values()].some(({ length }) => length > mostRanges),
+    )
+    if (long !== undefined)
+      return { problem: `${path}: more than ${mostRanges} ranges of ${long.package}` }
     rows.push(...found.rows)
-    if (rows.length > mostRows) return { problem: `${path}: more than ${mostRows} rows` }
   }
   return { rows }
 }

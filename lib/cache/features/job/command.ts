@@ -91,9 +91,15 @@ async function jobConfig(
   const { value } = loaded
   // The job itself may record a build, whichever networks the file names for that.
   const open = 'builds' in value ? { builds: Object.assign({}, value.builds, { clients: [] }) } : {}
+  // The only client is this machine.
+  const unrecorded =
+    named === undefined && 'statistics' in value
+      ? { statistics: Object.assign({}, value.statistics, { recall: false }) }
+      : {}
   return {
     ...value,
     ...open,
+    ...unrecorded,
     log: { ...value.log, access: true },
     listenSecure: undefined,
     mdns: false,

@@ -38,6 +38,10 @@ t.test('OSV: each release has its own ranges', async t => {
   t.match(advisoryRows(osv), [{ package: 'hello', source: true, reason: 'DSA-1-1: a hole' }])
   t.match(advisoryRows([osv, { ...osv, withdrawn: '2026-01-01T00:00:00Z' }]), { length: 1 })
   t.match(advisoryRows({ vulns: [osv] }), { length: 1 })
+  const [row] = advisoryRows({ ...osv, summary: 'a\n\u001b[2Jb\u202e' }) ?? []
+  t.equal(row?.reason, 'DSA-1-1: a [2Jb', 'one line for a terminal')
+  t.match(advisoryRows([{ id: 'X', withdrawn: 'x' }, osv]), { length: 1 }, 'one without packages')
+  t.strictSame(advisoryRows({ vulns: [] }), [], 'the answer about a package without any')
 })
 
 t.test('OSV: versions without ranges, what is not fixed, Ubuntu', async t => {

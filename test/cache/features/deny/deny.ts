@@ -5,6 +5,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { changingArchive } from '../../../fixtures/archive/changing-archive.ts'
+import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../../fixtures/cache/cache.ts'
 import type { RawResponse } from '../../../fixtures/http/raw-client.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
@@ -77,6 +78,10 @@ t.test('no spelling of a name leads around it, and no other way to ask', async t
     '/flat/xz-utils_5.6.0-0.2_all.deb',
     '/x/xz-utils_5.6.0-0.2.dsc',
     '/x/xz-utils.deb',
+    // Servers of artifacts take the rest of such a segment for parameters.
+    `${bad};a=b`,
+    `${bad};a=b/`,
+    bad.replace('xz-utils/', 'xz-utils;a=b/'),
     '/x/xz-utils_latest_amd64.deb',
   ])
     t.equal((await get(path)).status, 403, path)
@@ -94,6 +99,35 @@ t.test('no spelling of a name leads around it, and no other way to ask', async t
     `/_cachesvc/build/b/${place}`,
   ])
     t.equal((await cache.get(path)).status, 403, path)
+})
+
+t.test('no spelling of a directory leads around the row of a source', async t => {
+  const { get } = await denying(t, '- {package: xz-utils, source: true, reason: all of it}')
+  const file = 'liblzma5_5.6.0-0.2_amd64.deb'
+  for (const tail of ['x%2F..%2F', '.%2F', '%2F', '%2F.%2F%2F'].map(way => `${way}${file}`))
+    t.equal((await get(`${pool}/${tail}`)).status, 403, tail)
+  // Some servers send a client from such a path to the file.
+  for (const tail of ['/', '//', '/.', '%2F', '%2F.', '/x/..'].map(end => `${file}${end}`))
+    t.equal((await get(`${pool}/${tail}`)).status, 403, tail)
+})
+
+t.test('a row of one architecture means files that do not say theirs', async t => {
+  const { get } = await denying(t, '- {package: xz-utils, architecture: amd64, reason: x}')
+  t.equal((await get('/x/xz-utils.deb')).status, 403)
+  t.equal((await get('/x/xz-utils_5.6.0-0.2_arm64.deb')).status, 200)
+})
+
+t.test('the row of a source means packages that were only built again', async t => {
+  const text = '- {package: xz-utils, source: true, versions: "<= 5.6.0-0.2", reason: x}'
+  const { get } = await denying(t, text)
+  t.equal((await get(`${pool}/liblzma5_5.6.0-0.2+b1_amd64.deb`)).status, 403)
+  t.equal((await get(`${pool}/liblzma5_5.6.0-0.2%2Bdeb12u1_amd64.deb`)).status, 200)
+})
+
+t.test('a reason is one line, whatever it has', async t => {
+  const reason = '"a\\r\\nSet-Cookie: a=b\\e[2J\\u202e \u00fc"'
+  const { get } = await denying(t, `- {package: xz-utils, reason: ${reason}}`)
+  t.match(await get(bad), { status: 403, reason: /: a\?\?Set-Cookie: a=b\?\[2J\? \?$/ })
 })
 
 t.test('whatever a request has with it, with any answer that is near, and offline', async t => {
@@ -164,21 +198,35 @@ t.test('all packages of a source, and one architecture', async t => {
 })
 
 /** An archive whose index names the packages of two sources, with their versions, for a client that has updated. */
-async function indexed(t: Test, rows: unknown): Promise<(path: string) => Promise<RawResponse>> {
+async function indexed(
+  t: Test,
+  rows: unknown,
+  more: Readonly<Record<string, string>> = {},
+  suite = 'stable',
+): Promise<(path: string) => Promise<RawResponse>> {
   const path = join(t.testdir(), 'deny.json')
   await writeFile(path, JSON.stringify(rows))
   const archive = await changingArchive(t, { settings: { deny: path } })
-  const packages = Object.fromEntries(
-    ['9.1-1', '9.2-2', '2013-1'].map(version => [`pool/ssh/ssh_${version}_all.deb`, version]),
-  )
-  const epoch = (version: string) => (version === '2013-1' ? version : `1:${version}`)
+  const packages: Readonly<Record<string, string>> = {
+    'pool/ssh/ssh_9.1-1_all.deb': '1:9.1-1',
+    'pool/ssh/ssh_9.2-2_all.deb': '1:9.2-2',
+    'pool/ssh/ssh_2013-1_all.deb': '2013-1',
+    ...more,
+  }
   const first = (path: string) => {
     const version = packages[path]
     if (version === undefined) return 'Package: p\nVersion: 1\n'
-    return `Package: ssh\nSource: openssh (1)\nVersion: ${epoch(version)}\n`
+    return `Package: ssh\nSource: openssh (1)\nVersion: ${version}\n`
   }
-  archive.serve(await archive.ofDay(1, { packages, first }))
-  await archive.update()
+  const files = await archive.ofDay(1, { packages, first })
+  const inSuite = (path: string) => path.replace('dists/stable', `dists/${suite}`)
+  const moved = [...files].map(
+    ([path, content]) => [inSuite(path.replace('/./', '/')), content] as const,
+  )
+  archive.serve(new Map(moved))
+  await archive.get(inSuite(archive.release))
+  await archive.get(inSuite(archive.index))
+  await archive.settle()
   return path => archive.get(`debian/pool/${path}`)
 }
 
@@ -203,4 +251,74 @@ t.test('an advisory counts by the release of the suite, where its name says that
   const get = await indexed(t, { p: { 'CVE-1': { releases } } })
   t.equal((await get('main/p/p_1_all.deb')).status, 200, 'a package of stable')
   t.equal((await get('main/p/p_2_all.deb')).status, 403, 'a package that no index names')
+})
+
+t.test('an index says of which package a file is, where its name does not', async t => {
+  const get = await indexed(t, [{ package: 'ssh', versions: '<< 1:9.2-2', reason: 'x' }], {
+    'pool/ssh/ssh-9.1-1-amd64.deb': '1:9.1-1',
+    'pool/ssh/0123456789abcdef0123456789abcdef.deb': '1:9.1-1',
+    'pool/ssh/ssh-9.2-2-amd64.deb': '1:9.2-2',
+    './pool/ssh/ssh_9.1-0_all.deb': '1:9.1-0',
+    './pool/ssh/ssh_9.3-0_all.deb': '1:9.3-0',
+  })
+  t.match(await get('ssh/ssh-9.1-1-amd64.deb'), { status: 403, reason: /^ssh 1:9\.1-1 is/ })
+  t.equal((await get('ssh/0123456789abcdef0123456789abcdef.deb')).status, 403)
+  t.equal((await get('ssh/ssh-9.2-2-amd64.deb')).status, 200)
+  t.equal((await get('ssh/ssh_9.3-0_all.deb')).status, 200, 'a path that begins with a dot')
+  t.equal((await get('ssh/ssh_9.1-0_all.deb')).status, 403)
+  t.equal((await get('ssh/other-9.2-2-amd64.deb')).status, 404)
+})
+
+t.test('an advisory for releases of one distribution says nothing of another', async t => {
+  const affected = [{ package: { ecosystem: 'Debian:12', name: 'p' }, versions: ['1'] }]
+  for (const [suite, status] of [
+    ['jammy', 200],
+    ['bookworm', 403],
+    ['stable', 403],
+  ] as const) {
+    const get = await indexed(t, { id: 'DSA-1', affected }, {}, suite)
+    t.equal((await get('main/p/p_1_all.deb')).status, status, suite)
+  }
+})
+
+t.test('the index of sources says the epoch of a .dsc', async t => {
+  const path = join(t.testdir(), 'deny.yaml')
+  await writeFile(path, '- {package: ssh, source: true, versions: "<< 1:9.2-2", reason: x}')
+  const archive = await changingArchive(t, { settings: { deny: path } })
+  const { release, suite } = archive
+  const files = await archive.ofDay(1)
+  const content = 'Format: 3.0'
+  const stanzas = ['9.1-1', '9.2-2'].map(version => {
+    const name = `ssh_${version}.dsc`
+    files.set(`debian/pool/ssh/${name}`, Buffer.from(content))
+    const digest = `${hexOf('sha256', content)} ${content.length} ${name}`
+    return `Package: ssh\nVersion: 1:${version}\nArchitecture: any\nDirectory: pool/ssh\nChecksums-Sha256:\n ${digest}\n`
+  })
+  const sources = Buffer.from(stanzas.join('\n'))
+  const index = 'main/source/Sources'
+  const line = ` ${hexOf('sha256', sources)} ${sources.length} ${index}\n`
+  files.set(release, Buffer.concat([files.get(release) ?? Buffer.alloc(0), Buffer.from(line)]))
+  files.set(`${suite}/${index}`, sources)
+  archive.serve(files)
+  for (const path of [release, archive.index, `${suite}/${index}`]) await archive.get(path)
+  await archive.settle()
+  t.match(await archive.get('debian/pool/ssh/ssh_9.1-1.dsc'), { status: 403, reason: /x$/ })
+  t.equal((await archive.get('debian/pool/ssh/ssh_9.2-2.dsc')).status, 200)
+})
+
+t.test('no spelling hides the release of a package', async t => {
+  const releases = { stable: { status: 'open' }, sid: { status: 'resolved', fixed_version: '1' } }
+  const get = await indexed(t, { p: { 'CVE-1': { releases } } })
+  const file = 'main/p/p_1_all.deb'
+  const ways = ['', '?x=1', '/', '/?x', '%2F', ';a=b'].map(end => `${file}${end}`)
+  for (const path of [...ways, 'main/x%2F..%2Fp/p_1_all.deb', 'main;a=b/p/p_1_all.deb'])
+    t.equal((await get(path)).status, 403, path)
+})
+
+t.test('a row of many versions is one line of the page', async t => {
+  const versions = JSON.stringify(Array.from({ length: 5000 }, (_, n) => `9.${n}`))
+  const { cache } = await denying(t, `- {package: p, versions: ${versions}, reason: x}`)
+  const { text } = await cache.get('/_cachesvc/cache')
+  t.match(text, /= 9\.0; = 9\.1;[^<]{0,200}; …: x/)
+  t.notMatch(text, /9\.4999/)
 })

@@ -1,14 +1,16 @@
 /**
  * The record of what clients were given, over restarts, and what `cachesvc recall` finds in it.
  */
-import { readdir, writeFile } from 'node:fs/promises'
+import { appendFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { Config } from '../../../../lib/cache/config/config.ts'
 import {
   type GivenPackage,
   GivenRecord,
   givenPackages,
 } from '../../../../lib/cache/features/deny/given-record.ts'
+import { recall } from '../../../../lib/cache/features/deny/recall.ts'
 import { TestCache } from '../../../fixtures/cache/cache.ts'
 import { file, ScriptedOrigin } from '../../../fixtures/http/scripted-origin.ts'
 import { createMemoryLog } from '../../../fixtures/log/memory-log.ts'
@@ -138,4 +140,79 @@ t.test('a disk that fails costs no line that fits in memory, and one warning', a
   }
   t.equal(log.lines.filter(({ message }) => /cannot record/.test(message)).length, 1)
   await record.close()
+})
+
+t.test('a file that cannot be read costs its own lines', async t => {
+  const cacheDirectory = t.testdir({
+    given: { '2026-03-14.v1': '1773486000 127.0.0.1 a/a_2_all.deb\n', '2026-03-13.v1': {} },
+  })
+  t.match(await recordOf(cacheDirectory), [{ file: 'a/a_2_all.deb' }])
+})
+
+t.test('a write that breaks off costs no line', async t => {
+  const cacheDirectory = t.testdir()
+  const clock = new ManualClock(now)
+  const record = new GivenRecord({
+    cacheDirectory,
+    clock,
+    log: createMemoryLog(),
+    isOn: () => true,
+  })
+  record.note(exchange('127.0.0.9', 'a/a_1_all.deb'))
+  await record.flush()
+  // The disk was full within a line.
+  await appendFile(join(cacheDirectory, 'given/2026-03-14.v1'), '\n1773489600 127.0.0.9 a/a_2_a')
+  record.note(exchange('127.0.0.9', 'a/a_2_all.deb'))
+  await record.close()
+  const files = (await recordOf(cacheDirectory)).map(({ file }) => file)
+  t.strictSame(files, ['a/a_1_all.deb', 'a/a_2_a', 'a/a_2_all.deb'])
+})
+
+t.test('clients cannot make the record of a day larger than all may be', async t => {
+  const cacheDirectory = t.testdir({
+    given: {
+      '2026-03-13.v1': 'x'.repeat(1000),
+      '2026-03-14.v1': Buffer.alloc(128 * 1024 * 1024 - 500, '\n'),
+    },
+  })
+  const clock = new ManualClock(now)
+  const log = createMemoryLog()
+  const record = new GivenRecord({ cacheDirectory, clock, log, isOn: () => true })
+  await record.flush()
+  const path = join(cacheDirectory, 'given/2026-03-14.v1')
+  for (let n = 0; n < 20; n += 1) {
+    record.note(exchange(`127.0.0.${n}`, 'a/a_1_all.deb'))
+    await record.flush()
+  }
+  await record.close()
+  t.strictSame(await readdir(join(cacheDirectory, 'given')), ['2026-03-14.v1'])
+  t.ok((await stat(path)).size <= 128 * 1024 * 1024)
+  t.equal(log.lines.filter(({ message }) => /cannot record/.test(message)).length, 1)
+})
+
+t.test('every file is recorded that a row can deny, and no other', async t => {
+  const { cache, ask, clients } = await cacheWith(t)
+  for (const path of ['/x/xz-utils.deb', '/x/a_latest_all.deb', '/x/a_1.dsc', '/x/a_1.orig.tar.xz'])
+    t.equal((await ask(2, path)).status, 200)
+  await cache.stop()
+  t.strictSame(
+    await clients(),
+    ['a_1.dsc', 'a_latest_all.deb', 'xz-utils.deb'].map(name => `127.0.0.2 x/${name}`),
+  )
+})
+
+t.test('the version of a source means what was only built again from it', async t => {
+  const cacheDirectory = t.testdir({
+    given: { '2026-03-14.v1': '\n1773486000 127.0.0.1 xz-utils/liblzma5_5.6.0-0.2%2Bb1_amd64.deb' },
+  })
+  const parts = { cacheDirectory, statistics: { recall: true } as Config['statistics'] }
+  const lines: string[] = []
+  t.capture(process.stdout, 'write', (...written: unknown[]) => {
+    lines.push(String(written[0]))
+    for (const one of written) if (typeof one === 'function') one()
+    return true
+  })
+  for (const name of ['xz-utils', 'liblzma5'])
+    await recall(parts, { name, versions: '5.6.0-0.2', json: true })
+  t.match(lines.join(''), /^\[[^\]]*liblzma5[^\]]*\]\s*\[\s*\]\s*$/)
 })

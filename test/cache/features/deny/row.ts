@@ -34,6 +34,8 @@ t.test('the version of a file name, whose epoch is not known', async t => {
   ] as const) {
     t.equal(mayBeWithin(version, ranges.map(range)), is, `${version} ${ranges}`)
   }
+  const epochs = Array.from({ length: 10_000 }, (_, n) => range(`${n}:2`))
+  t.equal(mayBeWithin('3', epochs), 'unknown', 'more epochs than are tried')
   t.equal(mayBeWithin(undefined, [[]]), true, 'all versions')
   t.equal(mayBeWithin('1.0', []), false, 'none')
 })

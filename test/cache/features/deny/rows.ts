@@ -77,5 +77,9 @@ t.test('what is wrong, and where', async t => {
     affected: [{ package: { ecosystem: 'Debian:12', name: 'a' }, versions: ['1'] }],
   }
   t.match(await read(JSON.stringify([row])), [row], 'JSON is YAML')
-  t.match(await read(JSON.stringify(Array(100_001).fill(osv))), /more than 100000 rows/)
+  t.match(await read(JSON.stringify(Array(300_000).fill(osv))), /more than 100000 rows/)
+  const [affected] = osv.affected
+  const versions = Array.from({ length: 10_001 }, (_, n) => `${n}`)
+  const long = { id: 'X', affected: [{ ...affected, versions }] }
+  t.match(await read(JSON.stringify(long)), /more than 10000 ranges of a$/)
 })
