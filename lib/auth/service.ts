@@ -204,8 +204,8 @@ async function openState(
   const inForce = await RulesInForce.open(config, {
     ...tools,
     partsOf: from => {
-      const tokens = new IdentityTokens({ keys, clock, config: from })
-      const identity = new SessionIdentity({ config: from, tokens })
+      const signed = new IdentityTokens({ keys, clock, config: from })
+      const identity = new SessionIdentity({ config: from, tokens: signed })
       const life = { closing: closing.signal, endless }
       return { identity, backend: new Backend({ config: from, clock, instanceId, ...life }) }
     },
@@ -219,8 +219,8 @@ async function openState(
         ...tools,
         path: revocationsPath(config.configPath),
         lifetime: () => {
-          const { session, tokens } = rules().config
-          return Math.max(session.lifetime, tokens.longest ?? 0)
+          const now = rules().config
+          return Math.max(now.session.lifetime, now.tokens.longest ?? 0)
         },
       })
     : undefined
