@@ -80,10 +80,8 @@ async function posted(parts: PageParts, request: Request, session: ReadSession):
   const { clock, config } = parts
   const again = (problem?: Problem, form = EMPTY) =>
     shown(parts, { request, session, problem, form })
-  const isOwn = isOwnPost(request, config().baseUrl) && isOfDocument(request)
-  if (!isOwn || !isOfItsBrowser(request, session)) {
-    return again(problems.foreign)
-  }
+  const isForeign = !isOwnPost(request, config().baseUrl) || !isOfDocument(request)
+  if (isForeign || !isOfItsBrowser(request, session)) return again(problems.foreign)
   const content = await gather(request, { clock, ...CONTENT })
   const values = new URLSearchParams(typeof content === 'string' ? '' : content.toString())
   const ended = values.get('end')

@@ -165,8 +165,7 @@ async function make(
   const user = userHash(session.subject)
   const attributes = digestOf(session)
   // From here on nothing waits until the moment of the token is taken.
-  const isOutdated = (lastLogins.get(user) ?? attributes) !== attributes
-  if (isOutdated || sessions.whyEnded(session) !== undefined) return problems.session
+  if (sessions.whyEnded(session) !== undefined) return problems.session
   const { name, paths, methods } = form
   const id = random(16).toString('hex')
   const created = clock.now()
