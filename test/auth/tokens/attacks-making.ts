@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { tokenField } from '../../../lib/auth/access/passthrough.ts'
 import { tokensPath } from '../../../lib/auth/gate/gateway-paths.ts'
+import { Fields } from '../../../lib/http/message/field.ts'
 import { domain } from '../../fixtures/gateway/gateway.ts'
 import {
   formOf,
@@ -349,6 +350,27 @@ t.test(
         name,
       )
     }
+  },
+)
+
+t.test(
+  '134: where the signed identity goes in Authorization, the token beside it does not',
+  async t => {
+    const { lab, token } = await withToken(t, {
+      settings: { identity: { token: 'bearer' } },
+    })
+    const spellings = ['X_Authproxy_Authorization', 'x-authproxy.authorization']
+    for (const name of ['Authorization', ...spellings]) {
+      await lab.present(token, '/', 'GET', { [name]: `Bearer ${token}` })
+      const { fields } = lab.backend.requests.at(-1) ?? { fields: Fields.empty }
+      t.equal(fields.all('Authorization').length, 1)
+      t.match(fields.get('Authorization'), /^Bearer [\w-]+\.[\w-]+\.[\w-]+$/)
+      t.notMatch(JSON.stringify(fields.flat), token.split('.')[2] ?? '-', name)
+      // The application cannot send on what it got: it is no token here.
+      const sent = fields.get('Authorization')?.slice('Bearer '.length) ?? ''
+      t.equal(await lab.status(sent), 401)
+    }
+    t.equal((await lab.ask('/', { Authorization: `Bearer ${token}` })).status, 401)
   },
 )
 
