@@ -2,7 +2,7 @@
  * Decides the owner of new files in a directory. The user of a service could neither read nor remove files that a process of
  * root leaves in its directory.
  */
-import { lchown, mkdir, stat } from 'node:fs/promises'
+import { constants, lchown, mkdir, open, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { attempt, valueUnlessMissing } from '../errors.ts'
@@ -20,12 +20,25 @@ export async function ownerIn(directory: string): Promise<Owner | undefined> {
 }
 
 /** Makes a directory and the missing ones above it. They get the owner of the nearest existing one. */
-export async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true })
+export async function makeDirectory(path: string, mode = 0o777): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode })
   if (first === undefined) return
   const owner = await ownerIn(dirname(first))
   if (owner === undefined) return
   for (const made of fromTo(first, path)) await lchown(made, owner.uid, owner.gid)
+}
+
+/** Appends to a file. One that is not there is made, with this mode and the owner of its directory. A link is not followed. */
+export async function appendOwned(path: string, text: string, mode: number): Promise<void> {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
+  const file = await open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, mode)
+  try {
+    const owner = (await file.stat()).size === 0 ? await ownerIn(dirname(path)) : undefined
+    if (owner !== undefined) await file.chown(owner.uid, owner.gid)
+    await file.appendFile(text)
+  } finally {
+    await file.close()
+  }
 }
 
 /** The directories from `first`, which lies above, down to `path`. */

@@ -11,12 +11,13 @@
  * more than `mostBytes`. A day that has so many alone takes no more lines.
  */
 import { createReadStream } from 'node:fs'
-import { appendFile, mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Clock, day, type Milliseconds } from '../../../async/clock.ts'
 import { repeat } from '../../../async/repeat.ts'
 import { explainError, valueUnlessMissing } from '../../../errors.ts'
+import { appendOwned, makeDirectory } from '../../../files/directory-owner.ts'
 import type { Exchange } from '../../../http/message/message.ts'
 import { parseUri } from '../../../http/message/target.ts'
 import type { Logger } from '../../../log/log.ts'
@@ -99,13 +100,13 @@ export class GivenRecord {
       this.#lines.length = 0
       if (isNew) await rm(directory, { recursive: true, force: true })
     } else if (isNew || this.#lines.length > 0) {
-      await mkdir(directory, { recursive: true, mode: 0o700 })
+      await makeDirectory(directory, 0o700)
       const { length } = this.#lines
       const text = this.#lines.join('')
       const room = mostBytes - text.length
       if (isNew || this.#bytes > room) this.#bytes = await removeOld(directory, clock.now(), room)
       if (this.#bytes > room) throw new Error(`${today} is full`)
-      await appendFile(join(directory, today), text, { mode: 0o600 })
+      await appendOwned(join(directory, today), text, 0o600)
       this.#bytes += text.length
       this.#lines.splice(0, length)
     }

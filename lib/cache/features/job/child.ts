@@ -1,7 +1,7 @@
 /**
  * Runs the command of a job: with our input and output, signals passed on, and its end as an exit code.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:os'
 import { isatty } from 'node:tty'
@@ -23,13 +23,15 @@ export async function runChild(
   [program = '', ...words]: readonly string[],
   environment: NodeJS.ProcessEnv,
 ): Promise<number> {
-  const child = spawn(program, words, { stdio: 'inherit', env: environment })
+  let child: ChildProcess | undefined
   const listeners = passedOn.map(signal => {
     const fromKeys = isatty(0) && (signal === 'SIGINT' || signal === 'SIGQUIT')
-    return [signal, () => void (fromKeys || child.kill(signal))] as const
+    return [signal, () => void (fromKeys || child?.kill(signal))] as const
   })
+  // Before the command runs: a signal between the two would end this process alone.
   for (const [signal, listener] of listeners) process.on(signal, listener)
   try {
+    child = spawn(program, words, { stdio: 'inherit', env: environment })
     const [code, signal]: readonly unknown[] = await once(child, 'exit')
     return typeof code === 'number' ? code : 128 + constants.signals[signal as NodeJS.Signals]
   } catch (error) {
