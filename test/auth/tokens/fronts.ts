@@ -11,6 +11,7 @@ import { domain } from '../../fixtures/gateway/gateway.ts'
 import { nodeBackend } from '../../fixtures/gateway/node-backend.ts'
 import { formOf, idOf, ownForm, startTokens, tokenIn } from '../../fixtures/gateway/token-lab.ts'
 import { RawClient } from '../../fixtures/http/raw-client.ts'
+import { until } from '../../fixtures/time/until.ts'
 
 for (const edge of edges) {
   t.test(`137: ${edge}, a check judges a token by the request that is asked about`, async t => {
@@ -21,7 +22,8 @@ for (const edge of edges) {
     const lab = await startChecks(t, { edge, settings: { access, tokens: { longest: '30d' } } })
     const { gateway } = lab
     const ada = await gateway.logIn({ email: ['ada@example.org'], groups: ['staff'] })
-    await new Promise(resolve => setTimeout(resolve, 2))
+    const loggedIn = Date.now()
+    await until(() => Date.now() > loggedIn + 1)
     const client = await RawClient.connect(t, gateway.port)
     const content = formOf({ paths: '/api/ /closed/', methods: ['GET'] })
     const post = async (values: Readonly<Record<string, string>>) => {
