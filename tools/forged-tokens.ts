@@ -255,7 +255,7 @@ function* shapes(): Generator<readonly [name: string, because: string, token: st
   yield ['fourth part', 'something behind the signature', `${good}.${goodSignature}`]
   const json = { payload: goodClaims, protected: goodHeader, signature: goodSignature }
   yield ['JSON', 'another serialization (RFC 7515 section 7.2)', JSON.stringify(json)]
-  yield ['JWE', 'encrypted for our public key, which everybody can', encrypted()]
+  yield ['JWE', 'encrypted with our public key, as anyone can', encrypted()]
 }
 
 /** A token encrypted for our public key (RFC 7516; ECDH-ES with A128GCM). */

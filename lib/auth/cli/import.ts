@@ -98,7 +98,8 @@ export function importedConfig(variables: ReadonlyMap<string, string | undefined
   const asked = of('AUTHORIZE_ATTRIBUTE')
   const isRestricted = variables.get('AUTHORIZE_ATTRIBUTE') ?? variables.has('AUTHORIZE_ATTRIBUTE')
   // Without values saml-auth-proxy lets no person in, and what is not read must not open anything.
-  const allow = asked && values.length > 0 ? [{ [attributeOf(asked)]: values }] : 'nobody'
+  const isUsable = asked !== undefined && values.length > 0
+  const allow = isUsable ? [{ [attributeOf(asked)]: values }] : 'nobody'
   const metadata = of('IDP_METADATA_URL')
   const [, file = of('IDP_METADATA_PATH')] = /^file:\/\/(.*)/.exec(metadata ?? '') ?? []
   const format = of('NAME_ID_FORMAT')

@@ -61,7 +61,7 @@ export function configOf(values: WholeValues, instance: string, lineOf?: (path: 
     })),
     /** The rules; undefined when all who are signed in may do everything. */
     access: accessOf(values, index => lineOf?.(['access', index])),
-    /** Tokens of people: how long they last, undefined when there are none, and the rules for them besides `access`. */
+    /** The tokens that people make: the longest life of one, undefined when people make none, and their own rules, which apply besides `access`. */
     tokens: {
       longest: values.tokens.longest,
       access: accessOf(tokenRules(values), index => lineOf?.(['tokens', 'access', index])),

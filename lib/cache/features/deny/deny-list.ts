@@ -11,6 +11,7 @@ import { createReadStream } from 'node:fs'
 import type { Milliseconds } from '../../../async/clock.ts'
 import { resultInTime } from '../../../async/deadline.ts'
 import { repeat } from '../../../async/repeat.ts'
+import { Rests } from '../../../async/rests.ts'
 import { answerOfThread } from '../../../async/thread.ts'
 import { explainError, Failure } from '../../../errors.ts'
 import { settledLook } from '../../../files/settled-files.ts'
@@ -62,6 +63,8 @@ export class DenyList {
   readonly #packages = recentEntries<string, Promise<ReadonlyMap<string, PackageFacts>>>(
     mostLookedUp,
   )
+  /** The Release files with an index that could not be read. It is left alone for a while, or each request would read it and warn. */
+  readonly #unreadable: Rests
   /** What is wrong with the files now. */
   problem: string | undefined
   #reading: Promise<void> = Promise.resolve()
@@ -76,6 +79,7 @@ export class DenyList {
 
   private constructor(parts: DenyParts, rows: readonly DenyRow[]) {
     this.#parts = parts
+    this.#unreadable = new Rests(parts.clock)
     this.#use(rows)
     const files = () => ({ of: parts.rules(), paths: parts.rules().config.deny })
     const look = settledLook(files, () => {
@@ -159,6 +163,7 @@ export class DenyList {
     const { generation } = claim
     const { clock, log } = this.#parts
     const { digest } = generation.release
+    if (this.#unreadable.left(digest) > 0) return undefined
     const reading = this.#packages.get(digest) ?? this.#readPackages(generation)
     this.#packages.set(digest, reading)
     const url = decodedUrl(key) ?? ''
@@ -167,6 +172,7 @@ export class DenyList {
       return [...packages].find(([path]) => url.endsWith(`/${path}`))?.[1]
     } catch (error) {
       this.#packages.delete(digest)
+      this.#unreadable.note(digest)
       log.warn('cannot read the versions of denied packages', { because: explainError(error) })
       return undefined
     }

@@ -65,7 +65,7 @@ export class GivenRecord {
     if (this.#seen.get(seen) || this.#lines.length >= most || !this.#parts.isOn()) return
     const wasSent = status === 206 || (status === 200 && complete)
     if (!wasSent || (outcome !== 'hit' && outcome !== 'miss')) return
-    const uri = /deb|dsc/.test(key) ? parseUri(key) : { problem: 'no package' }
+    const uri = /\.(?:[ud]?deb|dsc)\b/.test(key) ? parseUri(key) : { problem: 'no package' }
     if ('problem' in uri) return
     const tail = plainUri(uri).path.split('/').slice(-2).join('/')
     if (packageNamed(tail) === undefined) return

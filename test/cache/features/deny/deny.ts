@@ -4,7 +4,10 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { changingArchive } from '../../../fixtures/archive/changing-archive.ts'
+import {
+  type ChangingArchive,
+  changingArchive,
+} from '../../../fixtures/archive/changing-archive.ts'
 import { hexOf } from '../../../fixtures/archive/tiny-archive.ts'
 import { TestCache } from '../../../fixtures/cache/cache.ts'
 import type { RawResponse } from '../../../fixtures/http/raw-client.ts'
@@ -203,6 +206,7 @@ async function indexed(
   rows: unknown,
   more: Readonly<Record<string, string>> = {},
   suite = 'stable',
+  use: (archive: ChangingArchive) => Promise<void> = async () => undefined,
 ): Promise<(path: string) => Promise<RawResponse>> {
   const path = join(t.testdir(), 'deny.json')
   await writeFile(path, JSON.stringify(rows))
@@ -227,6 +231,7 @@ async function indexed(
   await archive.get(inSuite(archive.release))
   await archive.get(inSuite(archive.index))
   await archive.settle()
+  await use(archive)
   return path => archive.get(`debian/pool/${path}`)
 }
 
@@ -241,6 +246,26 @@ t.test('an index says the epoch that the name of a file lacks', async t => {
   t.equal((await get('main/p/p_1_all.deb')).status, 200, 'an epoch that it has not')
   const other = await get('ssh/ssh_9.2-9_all.deb')
   t.match(other, { status: 403, reason: /version is not known/ }, 'which no index names')
+})
+
+t.test('an index that cannot be read is told of once, not by each request', async t => {
+  let log: TestCache['log'] | undefined
+  const get = await indexed(
+    t,
+    [{ package: 'ssh', versions: '<< 1:9.2-2', reason: 'x' }],
+    {},
+    'stable',
+    async ({ cache }) => {
+      log = cache.log
+      const stored = await cache.files()
+      for (const path of stored.filter(name => name.includes('/blobs/')))
+        await writeFile(path, Buffer.from('1f8b0800', 'hex'))
+    },
+  )
+  for (const version of ['9.2-2', '9.2-2', '9.2-3', '9.2-4']) {
+    t.match(await get(`ssh/ssh_${version}_all.deb`), { status: 403, reason: /is not known/ })
+  }
+  t.equal(JSON.stringify(log?.lines).split('cannot read the versions').length - 1, 1)
 })
 
 t.test('an advisory counts by the release of the suite, where its name says that', async t => {
